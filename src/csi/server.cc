@@ -98,7 +98,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, engine
       grpc::CreateChannel("unix:" + config.socket.str(), grpc::InsecureChannelCredentials()));
   if (config.admin_socket.has_value()) {
     const Services csi = v1::MakeServices(s.admin_calls, s.admin_edge);
-    s.admin_services = {admin::MakeAdmin(engine, s.admin_edge, s.history),
+    s.admin_services = {admin::MakeAdmin(engine, s.admin_edge, s.history, config.reload),
                         admin::MakeBuckets(config.buckets, s.admin_edge), csi.controller, csi.node};
     grpc::ServerBuilder admin_builder;
     for (const auto& service : s.admin_services) {

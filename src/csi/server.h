@@ -13,6 +13,7 @@
 #include "bucket/bucket_api.h"
 #include "csi/call_history.h"
 #include "csi/edge.h"
+#include "csi/reload.h"
 #include "csi/v1/plugin.h"
 #include "engine/engine.h"
 
@@ -32,6 +33,8 @@ struct ServerConfig {
   bool patient = false;
   // For quarryctl; outlives the server. nullptr: this process serves no buckets.
   bucket::BucketApi* buckets = nullptr;
+  // For quarryctl. Empty: this process cannot read its settings again.
+  ReloadSettings reload = {};
   // Called for every RPC, on the thread of the RPC. May be empty.
   RpcObserver observe;
 };

@@ -211,6 +211,26 @@ Result<AdminClient::Evacuation> AdminClient::Evacuate(const EvacuateWish& wish, 
   return out;
 }
 
+Result<AdminClient::Reloaded> AdminClient::Reload(const Call& call) {
+  QUARRY_ASSIGN(const auto done,
+                Ask<pb::Admin>(channel_, &pb::Admin::Stub::Reload, pb::ReloadRequest(), call));
+  nlohmann::json document = {{"in_force", nlohmann::json::array()},
+                             {"needs_restart", nlohmann::json::array()}};
+  std::string text;
+  for (const std::string& setting : done.in_force()) {
+    document["in_force"].push_back(setting);
+    text += fmt::format("{} is in force\n", setting);
+  }
+  for (const std::string& setting : done.needs_restart()) {
+    document["needs_restart"].push_back(setting);
+    text += fmt::format("{} is not in force before quarryd is restarted\n", setting);
+  }
+  if (text.empty()) {
+    text = "no setting has changed\n";
+  }
+  return Reloaded{json_ ? JsonLine(document) : std::move(text), done.needs_restart().empty()};
+}
+
 Result<int64_t> AdminClient::LeftOn(const std::string& pv_uuid, const Call& call) {
   QUARRY_ASSIGN(const auto status,
                 Ask<pb::Admin>(channel_, &pb::Admin::Stub::GetStatus, pb::GetStatusRequest(), call));

@@ -60,6 +60,14 @@ class AdminClient {
   // Pools, disks and volumes, with their state.
   Result<std::string> ShowStatus(const Call& call);
 
+  // Makes quarryd read its settings again. `in_force` is false if a changed setting needs a restart: the text
+  // names it.
+  struct Reloaded {
+    std::string text;
+    bool in_force = true;
+  };
+  Result<Reloaded> Reload(const Call& call);
+
   // Judges the same state as ShowStatus. kTimeout: quarryd did not answer in time.
   Result<CheckReport> Check(const CheckLimits& limits, const Call& call);
 

@@ -48,8 +48,8 @@ int Main(int argc, char** argv) {
       app.add_subcommand("bucket", "make and delete S3 buckets, and say who may use them");
   bucket->require_subcommand(1)->fallthrough();
   add(*bucket, BucketCommands());
-  for (const auto& table : {DeclarationCommands(), PoolCommands(), MonitoringCommands(), DiskCommands(),
-                            AdoptionCommands(), InquiryCommands(), ReportCommands()}) {
+  for (const auto& table : {DeclarationCommands(), PoolCommands(), MonitoringCommands(), ServiceCommands(),
+                            DiskCommands(), AdoptionCommands(), InquiryCommands(), ReportCommands()}) {
     add(app, table);
   }
   if (argc == 2 && std::string_view(argv[1]) == daemon::kListOptions) {

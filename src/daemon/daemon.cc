@@ -29,6 +29,7 @@
 #include "daemon/process/memory_keeper.h"
 #include "daemon/process/signals.h"
 #include "daemon/process/watchdog.h"
+#include "daemon/reload_requests.h"
 #include "daemon/upkeep/disk_watcher.h"
 #include "daemon/upkeep/health_watcher.h"
 #include "daemon/upkeep/starter.h"
@@ -85,7 +86,8 @@ Result<std::vector<NodeLock>> TakeLocks(const Options& options, const AbsolutePa
 }
 
 csi::ServerConfig ServerConfigOf(const Options& options, const AbsolutePath& socket,
-                                 const std::string& version, Exporter& exporter, bucket::BucketApi* buckets) {
+                                 const std::string& version, Exporter& exporter, bucket::BucketApi* buckets,
+                                 csi::ReloadSettings reload) {
   return {.socket = socket,
           .admin_socket = options.admin_endpoint,
           .mode = options.mode,
@@ -97,6 +99,7 @@ csi::ServerConfig ServerConfigOf(const Options& options, const AbsolutePath& soc
                      .expand_on_node = options.expand == engine::ExpandBy::kNode},
           .patient = options.patient,
           .buckets = buckets,
+          .reload = std::move(reload),
           .observe = [&exporter](const csi::RpcOutcome& rpc) { exporter.Observe(rpc); }};
 }
 
@@ -160,7 +163,8 @@ class Service {
     page_ = page;
     SendMetrics(options_.statsd);
     QUARRY_ASSIGN(server_,
-                  csi::Server::Start(ServerConfigOf(options_, socket_, version, exporter_, buckets_.get()),
+                  csi::Server::Start(ServerConfigOf(options_, socket_, version, exporter_, buckets_.get(),
+                                                    std::bind_front(&ReloadRequests::Ask, &reloads_)),
                                      *engine_, log_));
     QUARRY_TRY(ServeCosi());
     if (!options_.patient) {
@@ -197,6 +201,9 @@ class Service {
             {"on-change", [this](const Options& options) { TellOfChanges(options.on_change); }}};
   }
 
+  // What quarryctl asks for. The thread that calls Start and Stop answers.
+  ReloadRequests& reloads() { return reloads_; }
+
   // For the watchdog: whether calls are answered. Neither part waits for a disk.
   bool Works(milliseconds limit) {
     engine_->lifecycle().TouchLocks();
@@ -208,6 +215,7 @@ class Service {
   // The engine refuses new calls first. Callers therefore get an answer until the socket is closed.
   Status Stop() {
     engine_->lifecycle().Refuse();
+    reloads_.Close();
     statsd_.request_stop();
     const std::unique_ptr<ChangeHook> hook = TakeHook();
     if (hook != nullptr) {
@@ -365,6 +373,7 @@ class Service {
   engine::StepWatcher* const steps_;
   const SystemClock clock_;
   // Each member needs those above it.
+  ReloadRequests reloads_{[] { kill(getpid(), kWakeSignal); }};
   Exporter exporter_;
   std::vector<NodeLock> locks_;
   FlockGroupLocks group_locks_{kLockDirectory, lvm::LvmConfig{}.locking_dir};
@@ -409,7 +418,8 @@ void GuardReload(Service& service, const std::stop_token& done, const Logger& lo
 int Run(const Loaded& loaded, const std::string& version, const Notifier& notifier,
         const LoadAgain& load_again, engine::StepWatcher* steps) {
   const Options& options = loaded.options;
-  BlockStopSignals();
+  const Hangup hangup = MeaningOfHangup();
+  BlockStopSignals(hangup);
   LogWriter writer(STDERR_FILENO, [format = options.log_format](uint64_t lost) {
     return LogLine(format, LogLevel::kWarning,
                    "log lines were lost: the reader of standard error was too slow",
@@ -448,10 +458,17 @@ int Run(const Loaded& loaded, const std::string& version, const Notifier& notifi
   GivenSettings given = loaded.given;
   Appliers appliers = service->Changeable();
   appliers["log-level"] = [&log](const Options& read) { log.SetLevel(read.log_level); };
+  const auto reads_again = [&](int signal) {
+    return signal == kWakeSignal || (signal == SIGHUP && hangup == Hangup::kReload);
+  };
   int signal = WaitForSignal();
-  for (; signal == SIGHUP; signal = WaitForSignal()) {
+  for (; reads_again(signal); signal = WaitForSignal()) {
+    if (signal == kWakeSignal && !service->reloads().pending()) {
+      continue;  // the reading before answered that call too
+    }
     const std::jthread guard([&](const std::stop_token& done) { GuardReload(*service, done, log, writer); });
-    Reload(load_again, appliers, given, log);
+    service->reloads().Begin();
+    service->reloads().End(Reload(load_again, appliers, given, log));
   }
   watchdog.request_stop();
   const std::jthread stop_limit(limit);

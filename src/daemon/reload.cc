@@ -4,11 +4,14 @@
 
 namespace quarry::daemon {
 
-void Reload(const LoadAgain& load_again, const Appliers& appliers, GivenSettings& given, const Logger& log) {
+Result<csi::Reloaded> Reload(const LoadAgain& load_again, const Appliers& appliers, GivenSettings& given,
+                             const Logger& log) {
   const auto loaded = load_again();
   if (!loaded.has_value()) {
     log.Error("the configuration is invalid, so nothing was changed", {{"detail", loaded.error().message()}});
-    return;
+    return Error(loaded.error())
+        .As(Code::kInvalidArgument)
+        .Context("the configuration is invalid, so nothing was changed");
   }
   const std::vector<std::string> differing = DifferingSettings(given, loaded->given);
   for (const std::string& setting : differing) {
@@ -18,14 +21,18 @@ void Reload(const LoadAgain& load_again, const Appliers& appliers, GivenSettings
     }
   }
   // Afterwards, by the new level of the log.
+  csi::Reloaded reloaded;
   for (const std::string& setting : differing) {
     if (appliers.contains(setting)) {
       log.Info("a changed setting is in force", {{"setting", setting}});
+      reloaded.in_force.push_back(setting);
     } else {
       log.Warning("a changed setting needs a restart of quarryd", {{"setting", setting}});
+      reloaded.needs_restart.push_back(setting);
     }
   }
   log.Info("the configuration was read again");
+  return reloaded;
 }
 
 }  // namespace quarry::daemon

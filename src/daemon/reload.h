@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/result.h"
+#include "csi/reload.h"
 #include "daemon/settings/changes.h"
 #include "daemon/settings/options.h"
 
@@ -18,9 +19,10 @@ using LoadAgain = std::function<Result<Loaded>()>;
 // What puts a changed setting in force, by the setting's name. A setting without an entry needs a restart.
 using Appliers = std::map<std::string, std::function<void(const Options&)>>;
 
-// Puts in force what may change, and logs each setting that differs from `given`: as in force, or as needing
-// a restart. `given` is what the running quarryd uses, and follows. If anything in the new settings is
-// invalid, nothing changes, and one line says what it is.
-void Reload(const LoadAgain& load_again, const Appliers& appliers, GivenSettings& given, const Logger& log);
+// Puts in force what may change, and logs and returns each setting that differs from `given`: as in force, or
+// as needing a restart. `given` is what the running quarryd uses, and follows. If anything in the new
+// settings is invalid, nothing changes, and one line says what it is: kInvalidArgument.
+Result<csi::Reloaded> Reload(const LoadAgain& load_again, const Appliers& appliers, GivenSettings& given,
+                             const Logger& log);
 
 }  // namespace quarry::daemon

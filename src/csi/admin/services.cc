@@ -156,8 +156,8 @@ void Describe(const CallFacts& call, pb::ListCallsResponse::Call& entry) {
 
 class AdminService final : public pb::Admin::Service {
  public:
-  AdminService(engine::Engine& engine, Edge& edge, const CallHistory& history)
-      : engine_(engine), edge_(edge), history_(history) {}
+  AdminService(engine::Engine& engine, Edge& edge, const CallHistory& history, ReloadSettings reload)
+      : engine_(engine), edge_(edge), history_(history), reload_(std::move(reload)) {}
 
   grpc::Status Adopt(ServerContext* context, const pb::AdoptRequest* request,
                      pb::AdoptResponse* response) override {
@@ -339,16 +339,31 @@ class AdminService final : public pb::Admin::Service {
     });
   }
 
+  grpc::Status Reload(ServerContext* context, const pb::ReloadRequest* request,
+                      pb::ReloadResponse* response) override {
+    return edge_.Serve({"Reload", true}, *context, *request, "", [&](Rpc& rpc) -> Status {
+      if (!reload_) {
+        return Error(Code::kUnsupported, "this process cannot read its settings again");
+      }
+      QUARRY_ASSIGN(const Reloaded reloaded, reload_(rpc.call));
+      *response->mutable_in_force() = {reloaded.in_force.begin(), reloaded.in_force.end()};
+      *response->mutable_needs_restart() = {reloaded.needs_restart.begin(), reloaded.needs_restart.end()};
+      return Ok();
+    });
+  }
+
  private:
   engine::Engine& engine_;
   Edge& edge_;
   const CallHistory& history_;
+  const ReloadSettings reload_;
 };
 
 }  // namespace
 
-std::shared_ptr<grpc::Service> MakeAdmin(engine::Engine& engine, Edge& edge, const CallHistory& history) {
-  return std::make_shared<AdminService>(engine, edge, history);
+std::shared_ptr<grpc::Service> MakeAdmin(engine::Engine& engine, Edge& edge, const CallHistory& history,
+                                         ReloadSettings reload) {
+  return std::make_shared<AdminService>(engine, edge, history, std::move(reload));
 }
 
 }  // namespace quarry::csi::admin

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "csi/edge.h"
+#include "csi/reload.h"
 #include "engine/engine.h"
 
 namespace grpc {
@@ -14,6 +15,7 @@ class Service;
 namespace quarry::csi::admin {
 
 // Thread-safe; the arguments outlive it.
-std::shared_ptr<grpc::Service> MakeAdmin(engine::Engine& engine, Edge& edge, const CallHistory& history);
+std::shared_ptr<grpc::Service> MakeAdmin(engine::Engine& engine, Edge& edge, const CallHistory& history,
+                                         ReloadSettings reload);
 
 }  // namespace quarry::csi::admin

@@ -13,6 +13,7 @@ inline constexpr int kCheckUnknown = 3;
 
 std::vector<Command> PoolCommands();        // capacity, map, plan, devices, status
 std::vector<Command> MonitoringCommands();  // check
+std::vector<Command> ServiceCommands();     // reload
 std::vector<Command> AdoptionCommands();    // adopt, release
 std::vector<Command> DiskCommands();        // repair, evacuate, replace, scrub
 // create, list and so on: each after the word "volume".

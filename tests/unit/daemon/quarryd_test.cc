@@ -2,6 +2,7 @@
 // enough to serve Probe. Needs root for the locks in /run.
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -22,6 +23,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <pluginregistration/v1/registration.grpc.pb.h>
+#include <quarry/admin/v1/admin.grpc.pb.h>
 
 #include "base/subprocess.h"
 #include "base/unique_fd.h"
@@ -33,6 +35,7 @@ namespace quarry::daemon {
 namespace {
 
 namespace pb = ::csi::v1;
+namespace admin = ::quarry::admin::v1;
 using std::chrono::seconds;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -196,6 +199,10 @@ class Quarryd : public ::testing::Test {
       const int log = open(log_path_.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
       dup2(log, 1);
       dup2(log, 2);
+      setsid();  // the terminal of whoever runs this test is not quarryd's
+      if (terminal_ >= 0) {
+        ioctl(terminal_, TIOCSCTTY, 0);
+      }
       execve(QUARRYD, argv.data(), environment.data());
       _exit(127);
     }
@@ -251,6 +258,7 @@ class Quarryd : public ::testing::Test {
   const std::string group_ = "quarry-test-" + std::to_string(getpid());
   UniqueFd notify_;
   pid_t pid_ = -1;
+  int terminal_ = -1;  // becomes the controlling terminal of the next Start(); -1: it has none
 };
 
 TEST_F(Quarryd, ServesProbeWhileItsVolumeGroupIsMissingAndNamesIt) {
@@ -314,6 +322,48 @@ TEST_F(Quarryd, ReadsItsConfigurationAgainOnRequest) {
   ASSERT_EQ(kill(pid_, SIGTERM), 0);
   EXPECT_EQ(WaitForExit(), 0) << Log();
   EXPECT_THAT(Log(), HasSubstr("stopping"));  // at info: the invalid file changed nothing
+}
+
+TEST_F(Quarryd, SaysWhatAReloadPutInForceAndWhatItCouldNot) {
+  const std::string config = directory_.path() + "/quarry.toml";
+  const auto write = [&config](const std::string& text) { std::ofstream(config) << text; };
+  write("");
+  Start({"--config=" + config});
+  const auto stub =
+      admin::Admin::NewStub(grpc::CreateChannel("unix:" + admin_path_, grpc::InsecureChannelCredentials()));
+  admin::ReloadResponse answer;
+  const auto reload = [&] {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + seconds(60));
+    return stub->Reload(&context, {}, &answer);
+  };
+  ASSERT_TRUE(reload().ok());
+  EXPECT_THAT(answer.in_force(), IsEmpty());
+  EXPECT_THAT(answer.needs_restart(), IsEmpty());
+  write("health-interval = 7\nfsck = \"preen\"\n");
+  ASSERT_TRUE(reload().ok());
+  EXPECT_THAT(answer.in_force(), testing::ElementsAre("health-interval"));
+  EXPECT_THAT(answer.needs_restart(), testing::ElementsAre("fsck"));
+  write("health-interval = \"often\"\n");
+  const grpc::Status refused = reload();
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(refused.error_message(), AllOf(HasSubstr("health-interval"), HasSubstr("nothing was changed")));
+  ASSERT_EQ(kill(pid_, SIGUSR1), 0) << "the signal with which quarryd wakes itself means nothing from others";
+  ASSERT_EQ(kill(pid_, SIGTERM), 0);
+  EXPECT_EQ(WaitForExit(), 0) << Log();
+}
+
+TEST_F(Quarryd, StopsInOrderWhenItsTerminalEnds) {
+  UniqueFd master(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  ASSERT_TRUE(master.valid());
+  ASSERT_EQ(grantpt(master.get()) | unlockpt(master.get()), 0);
+  const UniqueFd terminal(open(ptsname(master.get()), O_RDWR | O_NOCTTY | O_CLOEXEC));
+  ASSERT_TRUE(terminal.valid());
+  terminal_ = terminal.get();
+  Start();
+  master.Reset();
+  EXPECT_EQ(WaitForExit(), 0) << Log();
+  EXPECT_FALSE(Exists(socket_path_));
 }
 
 TEST_F(Quarryd, LeavesNothingNextToItsSocket) {

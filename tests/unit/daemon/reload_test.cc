@@ -31,7 +31,7 @@ class ReloadTest : public ::testing::Test {
     const Appliers appliers = {{"trim-hours", [this](const Options& options) {
                                   applied_.push_back(options.trim_interval.count());
                                 }}};
-    Reload(load_again, appliers, given_, log);
+    outcome_ = Reload(load_again, appliers, given_, log);
     std::array<char, 4096> text{};
     const ssize_t got = read(ends_[0], text.data(), text.size());
     return got < 0 ? "" : std::string(text.data(), static_cast<size_t>(got));
@@ -39,6 +39,7 @@ class ReloadTest : public ::testing::Test {
 
   GivenSettings given_ = {{"fsck", "off"}, {"trim-hours", "1"}};
   std::vector<int64_t> applied_;
+  Result<csi::Reloaded> outcome_ = csi::Reloaded();
   std::array<int, 2> ends_{};
 };
 
@@ -49,6 +50,9 @@ TEST_F(ReloadTest, AppliesWhatItCanAndNamesWhatNeedsARestart) {
   EXPECT_THAT(Reloaded([&] { return after; }), AllOf(HasSubstr("needs a restart"), HasSubstr("fsck"),
                                                      HasSubstr("is in force"), HasSubstr("trim-hours")));
   EXPECT_THAT(applied_, testing::ElementsAre(7));
+  ASSERT_TRUE(outcome_.has_value());
+  EXPECT_THAT(outcome_->in_force, testing::ElementsAre("trim-hours"));
+  EXPECT_THAT(outcome_->needs_restart, testing::ElementsAre("fsck"));
   EXPECT_THAT(given_, UnorderedElementsAre(Pair("fsck", "off"), Pair("trim-hours", "7")));
   // Only what still differs is named again.
   EXPECT_THAT(Reloaded([&] { return after; }), AllOf(HasSubstr("fsck"), Not(HasSubstr("trim-hours"))));
@@ -63,6 +67,8 @@ TEST_F(ReloadTest, AnInvalidFileChangesNothing) {
               AllOf(HasSubstr("nothing was changed"), HasSubstr("line 2: unknown key")));
   EXPECT_THAT(applied_, IsEmpty());
   EXPECT_EQ(given_, before);
+  ASSERT_FALSE(outcome_.has_value());
+  EXPECT_EQ(outcome_.error().code(), Code::kInvalidArgument);
 }
 
 }  // namespace
