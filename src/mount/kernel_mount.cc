@@ -51,6 +51,11 @@ DeviceNumber BackingOf(const MountEntry& entry) {
   return {major(st.st_rdev), minor(st.st_rdev)};
 }
 
+Status CheckFree(const AbsolutePath& device) {
+  const UniqueFd fd(open(device.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_EXCL));
+  return fd.valid() ? Ok() : Status(ErrnoError(fmt::format("opening {} exclusively", device.str())));
+}
+
 }  // namespace
 
 KernelMount::KernelMount(Subprocess& subprocess, KernelMountConfig config)
@@ -96,6 +101,9 @@ Result<Content> KernelMount::ProbeDevice(const AbsolutePath& device) {
     QUARRY_ASSIGN(
         content.residue,
         FindNonZero(fd.get(), size, std::chrono::steady_clock::now() + kSampling).Context(device.str()));
+    if (exclusive == 0) {
+      QUARRY_TRY(CheckFree(device));
+    }
   }
   return content;
 }

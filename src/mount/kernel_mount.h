@@ -21,7 +21,8 @@ struct KernelMountConfig {
   // mount would not reach the host (propagation.h).
   bool for_the_host = false;
   // ProbeDevice opens the device with O_EXCL, and so finds out whether it is in use. False for a process that
-  // only looks: while it has the device open, another one could not open it exclusively.
+  // only looks: while it has the device open like this, another one could not open it exclusively. It does so
+  // for a moment only, and only if the device is blank and would pass for free.
   bool exclusive_probe = true;
   // Limit on the address space of a tool that checks a file system. A damaged file system can make the tool
   // request any amount.

@@ -159,7 +159,7 @@ TEST_F(KernelMountTest, ABlankDeviceIsToldFromAnEmptyOne) {
   EXPECT_EQ(used->residue, at);
 }
 
-TEST_F(KernelMountTest, AProbeThatIsNotExclusiveDisturbsNoOtherProcess) {
+TEST_F(KernelMountTest, AProbeThatIsNotExclusiveFindsABlankDeviceThatIsHeld) {
   const std::string node = world_.NewDevice(kSize);
   const auto device = AbsolutePath::Parse(node);
   ASSERT_TRUE(device.has_value());
@@ -167,7 +167,23 @@ TEST_F(KernelMountTest, AProbeThatIsNotExclusiveDisturbsNoOtherProcess) {
   ASSERT_TRUE(other.valid());
   EXPECT_FALSE(api().ProbeDevice(*device).has_value());
   SpawnSubprocess processes;
-  const auto content = mount::KernelMount(processes, {.exclusive_probe = false}).ProbeDevice(*device);
+  mount::KernelMount looker(processes, {.exclusive_probe = false});
+  EXPECT_FALSE(looker.ProbeDevice(*device).has_value());
+  // What is on a device can be said without holding it.
+  const std::string formatted = Formatted("ext4");
+  const UniqueFd holder(open(formatted.c_str(), O_RDONLY | O_EXCL | O_CLOEXEC));
+  ASSERT_TRUE(holder.valid());
+  const auto content = looker.ProbeDevice(*AbsolutePath::Parse(formatted));
+  ASSERT_TRUE(content.has_value()) << content.error().message();
+  EXPECT_EQ(content->kind, mount::Content::Kind::kFilesystem);
+}
+
+TEST_F(KernelMountTest, AProbeThatIsNotExclusiveFindsAFreeDeviceBlank) {
+  const auto device = AbsolutePath::Parse(world_.NewDevice(kSize));
+  ASSERT_TRUE(device.has_value());
+  SpawnSubprocess processes;
+  mount::KernelMount looker(processes, {.exclusive_probe = false});
+  const auto content = looker.ProbeDevice(*device);
   ASSERT_TRUE(content.has_value()) << content.error().message();
   EXPECT_EQ(content->kind, mount::Content::Kind::kBlank);
 }
