@@ -91,6 +91,17 @@ TEST_F(Server, After) {
   EXPECT_TRUE(Eventually([] { return Shell("quarryctl check").status == 0; }, 120))
       << Output("quarryctl check");
 
+  // A reload succeeds only if the file as it is written is in force.
+  const std::string file = "/etc/quarry/quarry.toml";
+  ASSERT_NO_FATAL_FAILURE(Done("sed -i '1i health-interval = 7' " + file + " && systemctl reload quarryd"));
+  ASSERT_NO_FATAL_FAILURE(Done("sed -i '1i trim-hours = 5' " + file));
+  EXPECT_NE(Shell("systemctl reload quarryd").status, 0);
+  EXPECT_THAT(Output("journalctl -b -u quarryd"),
+              HasSubstr("trim-hours is not in force before quarryd is restarted"));
+  ASSERT_NO_FATAL_FAILURE(Done("sed -i '1i nonsense = 1' " + file));
+  EXPECT_NE(Shell("systemctl reload quarryd").status, 0);
+  ASSERT_NO_FATAL_FAILURE(Done("sed -i 1,2d " + file + " && systemctl reload quarryd"));
+
   ASSERT_NO_FATAL_FAILURE(Done("vmctl pull 1"));
   ASSERT_OK(WritePattern(std::string(kMountPoint) + "/g", 2, kLength));
   EXPECT_TRUE(Eventually([] { return Shell("quarryctl check").status == 2; }, 120))
