@@ -40,6 +40,8 @@ TOOLS = (
 SETTINGS = ("/etc/mke2fs.conf",)  # without it mkfs.ext4 knows no features
 PATH = "/usr/sbin:/usr/bin"
 MERGED = {"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64"}
+# Who the S3 gateway is in a container. The objects on the disks belong to this number, so it never changes.
+GATEWAY_USER, GATEWAY_ID = "quarry-s3", 47070
 FOLDERS = {"dev": 0o755, "etc": 0o755, "proc": 0o555, "run": 0o755, "sys": 0o555, "tmp": 0o1777, "var": 0o755}
 
 
@@ -131,10 +133,15 @@ def inside(library, triplet):
 
 
 def gateway_layer(gateway):
-    """versitygw and the licences in it. gateway: the folder that scripts/gateway made. It changes only with the version."""
+    """versitygw, the licences in it, and its user. gateway: the folder that scripts/gateway made. It changes only with the
+    version."""
     layer = Layer()
     layer.file("usr/libexec/quarry/versitygw", (gateway / "versitygw").read_bytes(), 0o755)
     layer.file("usr/share/doc/versitygw/copyright", (gateway / "copyright").read_bytes())
+    users = {"root": 0, GATEWAY_USER: GATEWAY_ID}
+    passwd = "".join(f"{name}:x:{number}:{number}::/:/usr/sbin/nologin\n" for name, number in users.items())
+    layer.file("etc/passwd", passwd.encode())
+    layer.file("etc/group", "".join(f"{name}:x:{number}:\n" for name, number in users.items()).encode())
     return layer
 
 

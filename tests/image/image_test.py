@@ -113,6 +113,14 @@ class Image(unittest.TestCase):
         done = subprocess.run(["chroot", self.root, "/usr/libexec/quarry/versitygw", "--version"], capture_output=True, text=True)
         self.assertIn("v1.8.0", done.stdout)
 
+    def test_has_the_user_of_the_s3_gateway_under_the_number_of_the_chart(self):
+        if not self.gateway:
+            self.skipTest("versitygw cannot be built here")
+        users = (self.root / "etc/passwd").read_text().splitlines()
+        self.assertIn("quarry-s3:x:47070:47070::/:/usr/sbin/nologin", users)
+        chart = REPOSITORY / "deploy/kubernetes/chart/templates/s3.yaml"
+        self.assertIn("runAsUser: 47070\n", chart.read_text())
+
     def test_starts_quarryd_and_finds_its_tools(self):
         self.assertEqual(self.config["config"]["Entrypoint"], ["/usr/bin/quarryd"])
         self.assertEqual(self.config["config"]["Env"], ["PATH=/usr/sbin:/usr/bin"])
