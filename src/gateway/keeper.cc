@@ -10,6 +10,7 @@
 
 #include <array>
 #include <csignal>
+#include <filesystem>
 
 #include "gateway/child.h"
 #include "gateway/gateway_command.h"
@@ -79,6 +80,16 @@ void WarnOfMissingAttributes(const AbsolutePath& folder, const Logger& log) {
         "Linux 6.6 on, "
         "so with an older kernel it must be a link to a folder on a disk",
         {{"folder", root}});
+  }
+}
+
+// versitygw makes up to 256 lock files for each bucket and removes none, so those of deleted buckets stay.
+// While no gateway runs, nobody holds one.
+void RemoveLockFiles(const AbsolutePath& folder) {
+  std::error_code ignored;
+  for (std::filesystem::directory_iterator at(folder.str() + "/root/.vgwlocks", ignored), end; at != end;
+       at.increment(ignored)) {
+    std::filesystem::remove_all(at->path(), ignored);
   }
 }
 
@@ -241,6 +252,7 @@ void Keeper::StartIfDue() {
 void Keeper::Start(const EnvironmentFile& file) {
   WarnOfUnreadableFiles(file, *log_);
   WarnOfMissingAttributes(settings_.folder, *log_);
+  RemoveLockFiles(settings_.folder);
   certificate_ = CertificateMarks(file);
   const auto child = StartChild(GatewayCommand(settings_.versitygw, settings_.folder), file.variables);
   if (!child.has_value()) {

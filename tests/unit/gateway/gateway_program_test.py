@@ -244,6 +244,24 @@ class Keeping(Program):
         self.assertFalse(alive(self.first["pid"]))
         self.assertNotIn("versitygw ended", self.messages())
 
+    def test_lock_files_of_an_earlier_gateway_go_and_nothing_else(self):
+        locks = self.folder / "root/.vgwlocks"
+        (locks / "hash").mkdir(parents=True)
+        (locks / "hash/0a").write_text("")
+        outside = self.base / "outside"
+        outside.mkdir()
+        (outside / "kept").write_text("x")
+        (locks / "link").symlink_to(outside)
+        (self.folder / "root/photos").symlink_to(outside)
+        for path in (locks, locks / "hash"):
+            os.chown(path, USER, GROUP)
+        self.folder.chmod(0o755)
+        self.write()
+        self.start()
+        self.next()
+        self.assertEqual(list(locks.iterdir()), [])
+        self.assertEqual((self.folder / "root/photos/kept").read_text(), "x")
+
     def test_the_same_content_restarts_nothing(self):
         self.write()
         self.write()
