@@ -1,6 +1,7 @@
 // Who may use a bucket. A file on the bucket's volume is the commit of a grant, and its removal that of a
 // revocation; users.json and the policy are derived from these files.
 #include <algorithm>
+#include <chrono>
 
 #include <fmt/format.h>
 
@@ -20,6 +21,12 @@ std::string BucketLock(const std::string& name) {
   return fmt::format("bucket {}", name);
 }
 
+int64_t MillisecondsSince1970() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
 }  // namespace
 
 std::optional<Buckets::Known> Buckets::Find(const std::string& id) const {
@@ -33,22 +40,58 @@ Status Buckets::WriteUsers() {
   std::map<std::string, std::string> secrets;
   {
     const MutexLock lock(mutex_);
-    for (const auto& [id, known] : known_) {
-      for (const auto& [account, record] : known.grants) {
-        secrets.emplace(account, record.secret);
-      }
+    for (const auto& [account, record] : InForceLocked()) {
+      secrets.emplace(account, record->secret);
     }
     secrets.insert(inherited_.begin(), inherited_.end());
   }
   return Step("write users.json", [&] { return folder_.WriteUsers(UsersText(secrets)); });
 }
 
+// Two secrets of one account come from two servers, or from a time when one of the buckets was away.
+std::map<std::string, const GrantRecord*> Buckets::InForceLocked() const {
+  std::map<std::string, const GrantRecord*> newest;
+  for (const auto& [id, known] : known_) {  // by id, so that all starts choose the same one of two equals
+    for (const auto& [account, record] : known.grants) {
+      const auto [at, is_first] = newest.emplace(account, &record);
+      if (!is_first && record.granted > at->second->granted) {
+        at->second = &record;
+      }
+    }
+  }
+  return newest;
+}
+
+void Buckets::SettleConflictsLocked() {
+  const auto in_force = InForceLocked();
+  for (auto& [id, known] : known_) {
+    std::string conflict;
+    for (const auto& [account, record] : known.grants) {
+      if (record.secret != in_force.at(account)->secret) {
+        conflict = fmt::format(
+            "account '{}' has a newer secret in another bucket, and no access here: revoke its access to one "
+            "of them",
+            account);
+      }
+    }
+    if (conflict != known.conflict) {
+      known.conflict = std::move(conflict);
+      known.stale = true;
+    }
+  }
+}
+
+// An account has access only to the buckets whose records have the secret that is in force: the other secret
+// may be another person's.
 std::string Buckets::PolicyOf(const std::string& id, const std::string& name) const {
   std::vector<Account> accounts;
   const MutexLock lock(mutex_);
+  const auto in_force = InForceLocked();
   if (const auto found = known_.find(id); found != known_.end()) {
     for (const auto& [account, record] : found->second.grants) {
-      accounts.push_back({account, record.access});
+      if (record.secret == in_force.at(account)->secret) {
+        accounts.push_back({account, record.access});
+      }
     }
   }
   return PolicyText(name, accounts);
@@ -89,7 +132,7 @@ Result<GrantRecord> Buckets::RecordFor(const GrantRequest& request) const {
       return Error(Code::kAlreadyExists,
                    fmt::format("account '{}' exists with other buckets or other access", request.account));
     }
-    present = found->second;
+    present = *InForceLocked().at(request.account);
   }
   if (!present.has_value() && inherited_.contains(request.account)) {
     return Error(Code::kUnavailable,
@@ -98,7 +141,10 @@ Result<GrantRecord> Buckets::RecordFor(const GrantRequest& request) const {
                              request.account));
   }
   return present.has_value() ? std::move(*present)
-                             : GrantRecord{.account = request.account, .secret = NewSecret(), .all = wanted};
+                             : GrantRecord{.account = request.account,
+                                           .secret = NewSecret(),
+                                           .all = wanted,
+                                           .granted = MillisecondsSince1970()};
 }
 
 Status Buckets::AddTo(const Known& known, const GrantRecord& record, const Call& call) {
@@ -119,6 +165,7 @@ Status Buckets::AddTo(const Known& known, const GrantRecord& record, const Call&
                     [&] { return opened.Keep(record); }));
     const MutexLock lock(mutex_);
     known_[known.volume.id].grants[record.account] = record;
+    SettleConflictsLocked();
   }
   // Before the policy, which must not name an account that the gateway does not know.
   QUARRY_TRY(WriteUsers());
@@ -157,6 +204,7 @@ Status Buckets::RemoveFrom(const Known& known, const std::string& account, const
     const MutexLock lock(mutex_);
     known_[id].grants.erase(account);
     inherited_.erase(account);
+    SettleConflictsLocked();
   }
   const Status policy = Step("set policy of " + name, [&] { return opened.SetPolicy(PolicyOf(id, name)); });
   QUARRY_TRY(WriteUsers());

@@ -22,30 +22,36 @@ bool MayBeShutDown(const Error& error) {
 
 }  // namespace
 
-Status Buckets::MountBucket(const engine::Volume& volume, const Settings& settings, const Call& call) {
+Result<dev_t> Buckets::MountBucket(const engine::Volume& volume, const Settings& settings, const Call& call) {
   const std::string lv = LvNameIn(volume.id);
   QUARRY_TRY(folder_.MakeMountPoint(lv));
   const AbsolutePath path = folder_.MountPoint(lv);
-  QUARRY_TRY(
+  QUARRY_ASSIGN(
+      const engine::MountResult mounted,
       engine_.bucket_mounts().Mount({.id = volume.id, .path = path, .flags = MountFlags(settings)}, call));
-  if (!config_.is_mount_point(path)) {
-    return Error(Code::kUnavailable, fmt::format("'{}' is not mounted any more", path.str()));
+  const MutexLock lock(mutex_);
+  if (const auto found = known_.find(volume.id); found != known_.end()) {
+    found->second.device = mounted.device;
   }
-  return Ok();
+  return mounted.device;
+}
+
+Result<BucketFolder> Buckets::OpenMounted(const std::string& id, dev_t device) const {
+  return BucketFolder::Open(folder_.MountPoint(LvNameIn(id)), config_.gateway,
+                            [&](int folder) { return config_.prove_mount(folder, device); });
 }
 
 Result<BucketFolder> Buckets::OpenBucket(const engine::Volume& volume, const Settings& settings,
                                          const Call& call) {
-  const AbsolutePath path = folder_.MountPoint(LvNameIn(volume.id));
-  QUARRY_TRY(MountBucket(volume, settings, call));
-  auto opened = BucketFolder::Open(path, config_.gateway);
+  QUARRY_ASSIGN(const dev_t device, MountBucket(volume, settings, call));
+  auto opened = OpenMounted(volume.id, device);
   if (opened.has_value() || !MayBeShutDown(opened.error())) {
     return opened;
   }
   // XFS shuts itself down when its disk is lost. Only another mount ends that.
-  QUARRY_TRY(engine_.bucket_mounts().Unmount(volume.id, path, call));
-  QUARRY_TRY(MountBucket(volume, settings, call));
-  return BucketFolder::Open(path, config_.gateway);
+  QUARRY_TRY(engine_.bucket_mounts().Unmount(volume.id, folder_.MountPoint(LvNameIn(volume.id)), call));
+  QUARRY_ASSIGN(const dev_t again, MountBucket(volume, settings, call));
+  return OpenMounted(volume.id, again);
 }
 
 Status Buckets::BringUp(const engine::Volume& volume, const Call& call) {
@@ -70,19 +76,11 @@ Status Buckets::BringUp(const engine::Volume& volume, const Call& call) {
     const MutexLock lock(mutex_);
     std::map<std::string, GrantRecord> grants;
     for (GrantRecord& record : records) {
-      for (const auto& [id, other] : known_) {
-        const auto same = other.grants.find(record.account);
-        if (id != volume.id && same != other.grants.end() && same->second.secret != record.secret) {
-          return Error(
-              Code::kPrecondition,
-              fmt::format("account '{}' has another secret here than in bucket '{}': revoke its access "
-                          "to that one",
-                          record.account, other.settings.name));
-        }
-      }
       grants.emplace(record.account, std::move(record));
     }
     known_[volume.id].grants = std::move(grants);
+    SettleConflictsLocked();
+    known_[volume.id].stale = false;  // the policy is set below
   }
   QUARRY_TRY(WriteUsers());
   QUARRY_TRY(Step("set policy of " + settings.name,
@@ -142,6 +140,7 @@ void Buckets::Forget(const std::string& id) {
     }
     name = found->second.settings.name;
     known_.erase(found);
+    SettleConflictsLocked();
   }
   (void)folder_.UnlinkFrom(name, LvNameIn(id));
   folder_.RemoveMountPoint(LvNameIn(id));

@@ -56,11 +56,13 @@ void MakeBallast(int grants) {
 
 }  // namespace
 
-Result<BucketFolder> BucketFolder::Open(const AbsolutePath& path, Owner gateway) {
+Result<BucketFolder> BucketFolder::Open(const AbsolutePath& path, Owner gateway, const Proof& proof) {
   const UniqueFd top(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!top.valid()) {
     return ErrnoError("opening " + path.str());
   }
+  // Of the open folder: what the path leads to may change at any moment.
+  QUARRY_TRY(proof(top.get()));
   struct stat found{};
   if (fstat(top.get(), &found) != 0) {
     return ErrnoError("inspecting " + path.str());

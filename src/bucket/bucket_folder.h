@@ -19,9 +19,12 @@ namespace quarry::bucket {
 // Holds the volume open, so that it cannot be unmounted for the lifetime of this object.
 class BucketFolder {
  public:
+  // Whether an open folder is the mount of the bucket's volume. Nothing is read or changed in another one.
+  using Proof = std::function<Status(int folder)>;
+
   // `gateway`: the user of the gateway. Makes data/ and grants/ if they are missing, and gives them their
-  // owners and modes. kPrecondition: nothing is mounted at `path`, or something there is not Quarry's.
-  static Result<BucketFolder> Open(const AbsolutePath& path, Owner gateway);
+  // owners and modes. kPrecondition: something there is not Quarry's. Errors of `proof`.
+  static Result<BucketFolder> Open(const AbsolutePath& path, Owner gateway, const Proof& proof);
 
   // The records of the accounts. A file that is no record is an error: it may be an account's only secret.
   Result<std::vector<GrantRecord>> Grants() const;

@@ -65,15 +65,18 @@ Result<NameLocks::Guard> Buckets::LockBucket(const std::string& name, const Call
 }
 
 Bucket Buckets::DescribeLocked(const Known& known) const {
-  const std::string& problem = !known.linked       ? known.problem
-                               : !gateway_healthy_ ? gateway_problem_
-                                                   : known.ailment;
+  const std::string silent = known.silent ? "its disk does not answer" : "";
+  const std::string& problem = !known.linked            ? known.problem
+                               : known.silent           ? silent
+                               : !gateway_healthy_      ? gateway_problem_
+                               : !known.ailment.empty() ? known.ailment
+                                                        : known.conflict;
   return {.id = known.volume.id,
           .name = known.settings.name,
           .size = known.volume.size,
           .pool = known.volume.pool,
           .type = known.type,
-          .serving = known.linked && gateway_healthy_,
+          .serving = known.linked && !known.silent && gateway_healthy_,
           .problem = problem};
 }
 
@@ -134,7 +137,7 @@ Result<CreateResult> Buckets::Create(const CreateRequest& request, const Call& c
 
 Result<Bucket> Buckets::Find(const std::string& id, const Call& call) {
   QUARRY_ASSIGN(const engine::Volume volume, Volume(id, call));
-  if (const std::optional<Known> known = Find(id); known.has_value() && known->linked) {
+  if (const std::optional<Known> known = Find(id); known.has_value() && known->linked && !known->looking) {
     (void)LookAtContent(*known, call);
   }
   return Describe(volume);
@@ -149,7 +152,8 @@ Result<std::vector<Bucket>> Buckets::List(const Call& call) {
         engine::Volume volume{
             .id = status.id, .name = status.name, .size = status.size, .pool = pool.figures.pool};
         volume.context["type"] = status.type;
-        if (const std::optional<Known> known = Find(status.id); known.has_value() && known->linked) {
+        if (const std::optional<Known> known = Find(status.id);
+            known.has_value() && known->linked && !known->looking) {
           (void)LookAtContent(*known, call);
         }
         out.push_back(Describe(volume));

@@ -4,11 +4,13 @@
 
 #include <chrono>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/log.h"
@@ -32,7 +34,10 @@ struct BucketsConfig {
   std::function<Status()> probe;
   // Whether something is mounted there. Tests without a kernel say yes.
   std::function<bool(const AbsolutePath&)> is_mount_point;
-  engine::StepWatcher* steps = nullptr;  // for tests only, as in engine::World
+  // Whether an open folder is the root of a mount of the device (ProveMount). Tests without a kernel say yes.
+  std::function<Status(int folder, dev_t device)> prove_mount;
+  engine::StepWatcher* steps = nullptr;        // for tests only, as in engine::World
+  std::chrono::milliseconds look_limit{5000};  // then a round goes on to the next bucket
 };
 
 // How many objects and bytes each bucket has, for monitoring.
@@ -71,9 +76,15 @@ class Buckets final : public BucketApi {
     engine::Volume volume;
     Settings settings;
     std::string type;
+    dev_t device = 0;  // of the volume, since its last mount
     bool linked = false;
     std::string problem = {};                        // why it is not linked
     std::string ailment = {};                        // of its volume
+    std::string conflict = {};                       // of an account that has two secrets
+    bool stale = false;                              // its policy may be that of an earlier conflict
+    bool looking = false;                            // a look at it goes on (rounds.cc)
+    bool silent = false;                             // that look does not end
+    uint64_t created = 0;                            // as in engine::VolumeStatus
     std::map<std::string, GrantRecord> grants = {};  // by account
     std::optional<Content> content = {};
     SteadyTime counted = {}, swept = {};
@@ -99,7 +110,9 @@ class Buckets final : public BucketApi {
   // --- bring_up.cc. BringUp mounts, prepares and links the bucket, and derives accounts and policy from its
   // records. May be repeated. On an error the bucket is not linked.
   Status BringUp(const engine::Volume& volume, const Call& call);
-  Status MountBucket(const engine::Volume& volume, const Settings& settings, const Call& call);
+  // Returns the volume's device.
+  Result<dev_t> MountBucket(const engine::Volume& volume, const Settings& settings, const Call& call);
+  Result<BucketFolder> OpenMounted(const std::string& id, dev_t device) const;
   Result<BucketFolder> OpenBucket(const engine::Volume& volume, const Settings& settings, const Call& call);
   // Takes the link away, if there is one, and remembers why.
   void TakeDown(const std::string& id, const std::string& why);
@@ -107,7 +120,21 @@ class Buckets final : public BucketApi {
   void NoteProblem(const std::string& id, const std::string& problem);
 
   // --- rounds.cc
+  // A look that has not ended when its round went on: its disk may hang.
+  struct Look {
+    std::future<bool> result;
+    SteadyTime since;
+    std::jthread thread;
+  };
+  // LookAtVolume in a thread of its own, which is waited for as long as a good disk needs.
+  bool LookPatiently(const engine::VolumeStatus& status, const Call& call);
   bool LookAtVolume(const engine::VolumeStatus& status, const Call& call);
+  void NoteLook(const std::string& id, bool looking, bool silent);
+  // By name: the oldest bucket, which alone may serve.
+  std::map<std::string, std::string> Oldest(const std::vector<engine::VolumeStatus>& all);
+  void KeepBack(const engine::VolumeStatus& status, const std::string& older, const Call& call);
+  // What is known of a bucket that did not come up.
+  void Remember(const engine::VolumeStatus& status, const engine::Volume& volume);
   // The error of a bucket that cannot be read.
   Status LookAtContent(const Known& known, const Call& call);
   void DropGone(const std::set<std::string>& seen, const std::set<std::string>& unread, const Call& call);
@@ -121,6 +148,10 @@ class Buckets final : public BucketApi {
   Status RemoveFrom(const Known& known, const std::string& account, const Call& call);
   Status RewriteOthers(const std::string& account, const std::set<std::string>& revoked, const Call& call);
   Status WriteUsers();
+  // By account: the record whose secret counts, which is the newest.
+  std::map<std::string, const GrantRecord*> InForceLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Finds accounts with two secrets. A policy that depends on it is set again by the next round.
+  void SettleConflictsLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string PolicyOf(const std::string& id, const std::string& name) const;
 
   std::optional<Known> Find(const std::string& id) const;
@@ -155,6 +186,7 @@ class Buckets final : public BucketApi {
   int unhealthy_rounds_ = 0;
   SteadyTime restarted_ = {};
   bool told_unhealthy_ = false;
+  std::map<std::string, Look> looks_;  // by id. Destroyed first: they use all of the above
 };
 
 }  // namespace quarry::bucket

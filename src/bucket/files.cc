@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -246,6 +247,22 @@ bool IsMountPoint(const AbsolutePath& path) {
     return errno == EIO;  // of an XFS that has shut itself down, even for its root
   }
   return (found.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+}
+
+Status ProveMount(int folder, dev_t device) {
+  struct statx found{};
+  if (statx(folder, "", AT_EMPTY_PATH, STATX_TYPE, &found) != 0) {
+    return ErrnoError("inspecting the bucket's folder");
+  }
+  if ((found.stx_attributes & STATX_ATTR_MOUNT_ROOT) == 0) {
+    return Error(Code::kUnavailable, "nothing is mounted at the bucket's folder");
+  }
+  if (const dev_t there = makedev(found.stx_dev_major, found.stx_dev_minor); there != device) {
+    return Error(Code::kUnavailable,
+                 fmt::format("device {}:{} is mounted at the bucket's folder, not its volume {}:{}",
+                             found.stx_dev_major, found.stx_dev_minor, major(device), minor(device)));
+  }
+  return Ok();
 }
 
 Result<std::vector<std::string>> NamesIn(int folder) {

@@ -40,6 +40,10 @@ Result<std::string> ReadFile(int folder, const std::string& name, size_t most);
 // Whether something is mounted there. False also if that cannot be found out.
 bool IsMountPoint(const AbsolutePath& path);
 
+// Whether the open folder is the root of a mount of this device. kUnavailable: it is not. kIo: its file
+// system has shut itself down.
+Status ProveMount(int folder, dev_t device);
+
 // The names in the folder, sorted.
 Result<std::vector<std::string>> NamesIn(int folder);
 

@@ -66,11 +66,9 @@ std::string ToText(const GrantRecord& record) {
   for (const auto& [id, access] : record.all) {
     all[id] = AccessWord(access);
   }
-  return json{{"version", kVersion},
-              {"account", record.account},
-              {"secret", record.secret},
-              {"access", AccessWord(record.access)},
-              {"buckets", all}}
+  return json{{"version", kVersion},     {"account", record.account},
+              {"secret", record.secret}, {"access", AccessWord(record.access)},
+              {"buckets", all},          {"granted", record.granted}}
              .dump() +
          "\n";
 }
@@ -93,7 +91,8 @@ Result<GrantRecord> ParseGrant(std::string_view text) {
   }
   GrantRecord out{.account = field("account").get<std::string>(),
                   .secret = field("secret").get<std::string>(),
-                  .access = *access};
+                  .access = *access,
+                  .granted = field("granted").is_number_integer() ? field("granted").get<int64_t>() : 0};
   const json all = field("buckets");
   for (const auto& [id, word] : all.items()) {
     const std::optional<Access> one = ParseAccess(word);

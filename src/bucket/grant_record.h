@@ -2,6 +2,7 @@
 // the gateway reads is derived from it.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@ struct GrantRecord {
   Access access = Access::kReadWrite;
   // All buckets of the account with its access to each, by id. So a repeated grant is recognized.
   std::map<std::string, Access> all = {};
+  int64_t granted = 0;  // when the secret was made, in milliseconds since 1970; 0: by an earlier version
   bool operator==(const GrantRecord&) const = default;
 };
 

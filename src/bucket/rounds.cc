@@ -1,5 +1,6 @@
 // What is done again and again: bring up what can serve, take away what cannot, watch the gateway.
 #include <algorithm>
+#include <cerrno>
 
 #include <fmt/format.h>
 
@@ -22,6 +23,8 @@ constexpr minutes kSweepInterval{60};
 constexpr milliseconds kSweepLimit{10'000};
 constexpr int kRoundsBeforeRestart = 3;
 constexpr seconds kRestartInterval{60};  // a gateway that cannot run is not helped by more restarts
+// Longer than a look at a disk that answers takes, with its count and its sweep.
+constexpr seconds kSilentAfter{30};
 
 SteadyTime Now() {
   return std::chrono::steady_clock::now();
@@ -31,9 +34,7 @@ SteadyTime Now() {
 
 Status Buckets::LookAtContent(const Known& known, const Call& call) {
   const std::string& id = known.volume.id;
-  const AbsolutePath path = folder_.MountPoint(LvNameIn(id));
-  const auto opened = config_.is_mount_point(path) ? BucketFolder::Open(path, config_.gateway)
-                                                   : Error(Code::kUnavailable, "");
+  const auto opened = OpenMounted(id, known.device);
   const auto usage = opened.has_value() ? opened->Usage() : opened.error();
   if (!usage.has_value()) {
     return usage.error();
@@ -74,6 +75,7 @@ bool Buckets::LookAtVolume(const engine::VolumeStatus& status, const Call& call)
   {
     const MutexLock lock(mutex_);
     if (const auto found = known_.find(id); found != known_.end()) {
+      found->second.created = status.created;
       found->second.volume.size = status.size;
       found->second.ailment =
           status.condition == "healthy" ? "" : fmt::format("{}: {}", status.condition, status.detail);
@@ -86,9 +88,11 @@ bool Buckets::LookAtVolume(const engine::VolumeStatus& status, const Call& call)
     }
     return false;
   }
-  if (known.has_value() && known->linked && config_.is_mount_point(folder_.MountPoint(LvNameIn(id)))) {
+  if (known.has_value() && known->linked && !known->stale &&
+      config_.is_mount_point(folder_.MountPoint(LvNameIn(id)))) {
     const Status looked = LookAtContent(*known, call);
-    if (looked.has_value() || looked.error().code() != Code::kIo) {
+    if (looked.has_value() ||
+        (looked.error().code() != Code::kIo && looked.error().code() != Code::kUnavailable)) {
       return true;
     }
   }
@@ -101,20 +105,108 @@ bool Buckets::LookAtVolume(const engine::VolumeStatus& status, const Call& call)
     return false;  // deleted meanwhile, or its pool cannot be read, which is told elsewhere
   }
   if (const Status up = BringUp(*volume, call.Within(kBringUpLimit)); !up.has_value()) {
-    {
-      const MutexLock lock(mutex_);
-      Known& one = known_[id];
-      if (one.volume.id.empty()) {
-        one.volume = *volume;
-        one.settings.name = BucketNameIn(status.name);
-        one.type = status.type;
-      }
-    }
+    Remember(status, *volume);
     TakeDown(id, is_lost ? status.detail : up.error().message());
     return false;
   }
-  log_.Info("a bucket serves", {{"bucket", BucketNameIn(status.name)}, {"volume", id}});
+  const std::optional<Known> now = Find(id);
+  if (now.has_value() && !now->conflict.empty()) {
+    log_.Warning("an account has two secrets", {{"bucket", now->settings.name}, {"detail", now->conflict}});
+  }
+  if (!known.has_value() || !known->linked) {
+    log_.Info("a bucket serves", {{"bucket", BucketNameIn(status.name)}, {"volume", id}});
+  }
   return true;
+}
+
+void Buckets::Remember(const engine::VolumeStatus& status, const engine::Volume& volume) {
+  const MutexLock lock(mutex_);
+  Known& one = known_[status.id];
+  if (one.volume.id.empty()) {
+    one.volume = volume;
+    one.settings.name = BucketNameIn(status.name);
+    one.type = status.type;
+  }
+  one.created = status.created;
+}
+
+void Buckets::NoteLook(const std::string& id, bool looking, bool silent) {
+  bool changed = false;
+  std::string name;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = known_.find(id);
+    if (found == known_.end()) {
+      return;
+    }
+    silent = silent && found->second.linked;  // a check of a file system takes long
+    changed = found->second.silent != silent;
+    found->second.looking = looking;
+    found->second.silent = silent;
+    name = found->second.settings.name;
+  }
+  if (changed && silent) {
+    log_.Warning("a bucket's disk does not answer", {{"bucket", name}, {"volume", id}});
+  } else if (changed) {
+    log_.Info("a bucket's disk answers again", {{"bucket", name}, {"volume", id}});
+  }
+}
+
+bool Buckets::LookPatiently(const engine::VolumeStatus& status, const Call& call) {
+  auto at = looks_.find(status.id);
+  if (at == looks_.end()) {
+    std::packaged_task<bool()> task([this, status, call] { return LookAtVolume(status, call); });
+    std::future<bool> result = task.get_future();
+    NoteLook(status.id, true, false);
+    at = looks_.emplace(status.id, Look{std::move(result), Now(), std::jthread(std::move(task))}).first;
+    (void)at->second.result.wait_for(config_.look_limit);
+  }
+  if (at->second.result.wait_for(seconds(0)) != std::future_status::ready) {
+    NoteLook(status.id, true, Now() - at->second.since >= kSilentAfter);
+    return false;
+  }
+  NoteLook(status.id, false, false);
+  Look look = std::move(at->second);
+  looks_.erase(at);
+  return look.result.get();
+}
+
+// Two buckets of one name come from two servers, or one was away while the other was made. Which one serves
+// must not depend on which pool is read first after a reboot.
+std::map<std::string, std::string> Buckets::Oldest(const std::vector<engine::VolumeStatus>& all) {
+  std::map<std::string, std::pair<uint64_t, std::string>> oldest;
+  const auto enter = [&oldest](const std::string& name, uint64_t created, const std::string& id) {
+    const auto one = std::pair(created, id);
+    const auto [at, is_first] = oldest.emplace(name, one);
+    at->second = is_first ? one : std::min(at->second, one);
+  };
+  for (const engine::VolumeStatus& status : all) {
+    enter(BucketNameIn(status.name), status.created, status.id);
+  }
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [id, known] : known_) {
+      if (known.created > 0) {  // it may be in a pool that cannot be read now
+        enter(known.settings.name, known.created, id);
+      }
+    }
+  }
+  std::map<std::string, std::string> out;
+  for (const auto& [name, one] : oldest) {
+    out[name] = one.second;
+  }
+  return out;
+}
+
+void Buckets::KeepBack(const engine::VolumeStatus& status, const std::string& older, const Call& call) {
+  const std::string name = BucketNameIn(status.name);
+  const auto guard = LockBucket(name, call.Within(kNoWait));
+  const auto volume = guard.has_value() ? Volume(status.id, call) : Error(Code::kBusy, "");
+  if (volume.has_value()) {
+    Remember(status, *volume);
+    TakeDown(status.id,
+             fmt::format("bucket {} has the same name, '{}', and is older: delete one of them", older, name));
+  }
 }
 
 // Forgets buckets whose volume is gone, and removes links of buckets that do not exist.
@@ -138,7 +230,9 @@ void Buckets::DropGone(const std::set<std::string>& seen, const std::set<std::st
       Forget(id);
     }
   }
-  const auto linked = unread.empty() ? folder_.Linked() : std::set<std::string>();
+  // A look that goes on may be about to make its bucket known.
+  const bool all_known = unread.empty() && looks_.empty();
+  const auto linked = all_known ? folder_.Linked() : std::set<std::string>();
   for (const std::string& name : linked.has_value() ? *linked : std::set<std::string>()) {
     const auto guard = names.contains(name) ? Error(Code::kBusy, "") : LockBucket(name, call.Within(kNoWait));
     const MutexLock lock(mutex_);
@@ -171,7 +265,10 @@ bool Buckets::LookAtGateway() {
                    {{"detail", probed.error().message()}});
       told_unhealthy_ = true;
     }
-    if (Now() - restarted_ >= kRestartInterval) {
+    // A gateway that does not listen yet is starting, and a restart would begin that again. quarry-gateway
+    // itself starts one that has ended.
+    const bool hangs = probed.error().sys_errno() != ECONNREFUSED;
+    if (hangs && Now() - restarted_ >= kRestartInterval) {
       restarted_ = Now();
       if (const Status written = RestartGateway(); !written.has_value()) {
         log_.Error("the gateway cannot be restarted", {{"error", written.error().message()}});
@@ -188,7 +285,7 @@ bool Buckets::Round(const Call& call) {
     return false;
   }
   std::set<std::string> seen, unread;
-  std::vector<const engine::VolumeStatus*> first, later;  // those that failed last time come after the others
+  std::vector<engine::VolumeStatus> buckets;
   for (const engine::PoolStatus& pool : *pools) {
     if (!pool.figures.problem.empty()) {
       unread.insert(pool.figures.pool);
@@ -197,23 +294,36 @@ bool Buckets::Round(const Call& call) {
     for (const engine::VolumeStatus& status : pool.volumes) {
       if (status.is_bucket) {
         seen.insert(status.id);
-        const std::optional<Known> known = Find(status.id);
-        (known.has_value() && !known->problem.empty() ? later : first).push_back(&status);
+        buckets.push_back(status);
       }
     }
   }
-  for (const auto* const list : {&first, &later}) {
-    for (const engine::VolumeStatus* const status : *list) {
-      if (!call.Check("buckets").has_value()) {
-        return false;
-      }
-      all = LookAtVolume(*status, call) && all;
+  // A bucket that was not the oldest gives way before the oldest comes. Buckets that failed last time come
+  // after the others.
+  const std::map<std::string, std::string> oldest = Oldest(buckets);
+  const auto rank = [&](const engine::VolumeStatus& status) {
+    const std::optional<Known> known = Find(status.id);
+    return oldest.at(BucketNameIn(status.name)) != status.id ? 0
+           : !known.has_value() || known->problem.empty()    ? 1
+                                                             : 2;
+  };
+  std::ranges::stable_sort(buckets, {}, rank);
+  for (const engine::VolumeStatus& status : buckets) {
+    if (!call.Check("buckets").has_value()) {
+      return false;
     }
+    const std::string& older = oldest.at(BucketNameIn(status.name));
+    if (older != status.id) {
+      KeepBack(status, older, call);
+      all = false;
+      continue;
+    }
+    all = LookPatiently(status, call) && all;
   }
   bool inherits = false;
   {
     const MutexLock lock(mutex_);
-    inherits = unread.empty() && !inherited_.empty();
+    inherits = unread.empty() && looks_.empty() && !inherited_.empty();
     if (inherits) {
       inherited_.clear();
     }

@@ -78,6 +78,7 @@ struct VolumeStatus {  // of a volume or a snapshot
   std::string mount_point = {};               // where quarryd mounts it at each start; empty: nowhere
   std::string mount_options = {};             // for mount_point, separated by commas
   bool is_bucket = false;                     // of src/bucket
+  uint64_t created = 0;                       // seconds since 1970; 0: unknown to LVM
   std::vector<std::string> used_at = {};      // every path where it is mounted or published now
 };
 struct PoolStatus {

@@ -2,6 +2,8 @@
 // logical volume keep the path and the options, so that each start of quarryd mounts it again.
 #pragma once
 
+#include <sys/types.h>
+
 #include <optional>
 #include <set>
 #include <string>
@@ -24,6 +26,7 @@ struct MountRequest {
 struct MountResult {
   std::string path;
   bool changed = false;  // false: it was mounted there before, and kept
+  dev_t device = 0;      // the volume's; st_dev of its files, except for btrfs
 };
 
 struct UnmountResult {

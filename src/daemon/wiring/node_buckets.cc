@@ -62,6 +62,7 @@ Result<std::unique_ptr<bucket::Buckets>> MakeBuckets(const Options& options, eng
              return bucket::ProbeGateway(listen, tls, kProbePatience);
            },
        .is_mount_point = &bucket::IsMountPoint,
+       .prove_mount = &bucket::ProveMount,
        .steps = steps},
       engine, log);
 }

@@ -141,7 +141,8 @@ VolumeStatus StatusOf(const Record& record, const Result<Health>& known, const S
           .fs_type = record.tags.fs_type,
           .mount_point = record.tags.mount_point,
           .mount_options = record.tags.mount_options,
-          .is_bucket = !record.tags.s3.empty()};
+          .is_bucket = !record.tags.s3.empty(),
+          .created = record.lv->created};
 }
 
 // Every path where the volume is mounted or published. Empty also if that could not be found out.

@@ -1,5 +1,7 @@
 #include "engine/mounts.h"
 
+#include <sys/sysmacros.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -234,7 +236,7 @@ Result<MountResult> Mounts::Mount(const MountRequest& request, const Call& call)
             .Context(fmt::format("volume {} is mounted at '{}', but a restart would not mount it again",
                                  tags.id, path)));
   }
-  return MountResult{path, !kept || !IsIn(before, path)};
+  return MountResult{path, !kept || !IsIn(before, path), makedev(stack.number().major, stack.number().minor)};
 }
 
 Result<UnmountResult> Mounts::Unmount(const std::string& id, const std::optional<AbsolutePath>& path,

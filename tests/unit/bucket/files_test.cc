@@ -90,6 +90,19 @@ TEST_F(FilesTest, OnlyStaleUploadsAreSwept) {
   EXPECT_TRUE(fs::exists(path() / "object"));
 }
 
+TEST_F(FilesTest, OnlyTheMountOfTheVolumesDeviceIsProved) {
+  const UniqueFd mounted(open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct stat found{};
+  ASSERT_EQ(fstat(mounted.get(), &found), 0);
+  EXPECT_TRUE(ProveMount(mounted.get(), found.st_dev).has_value());
+  const Status other = ProveMount(mounted.get(), found.st_dev + 1);
+  ASSERT_FALSE(other.has_value());
+  EXPECT_THAT(other.error().message(), testing::HasSubstr("not its volume"));
+  // A folder of the right device that is no mount, as beneath a volume that was unmounted.
+  ASSERT_EQ(fstat(top(), &found), 0);
+  EXPECT_EQ(ProveMount(top(), found.st_dev).error().code(), Code::kUnavailable);
+}
+
 TEST_F(FilesTest, ASweepStaysInTheBucket) {
   EXPECT_EQ(*SweepUploads(top(), system_clock::now() + hours(1), Soon()), 0U);
   Put("victim/hash/id/1");

@@ -79,8 +79,12 @@ TEST(GrantRecords, SurviveTheirFile) {
   const GrantRecord record{.account = "app",
                            .secret = NewSecret(),
                            .access = Access::kReadOnly,
-                           .all = {{"p.q1", Access::kReadOnly}}};
+                           .all = {{"p.q1", Access::kReadOnly}},
+                           .granted = 1700000000123};
   EXPECT_EQ(*ParseGrant(ToText(record)), record);
+  auto older = nlohmann::json::parse(ToText(record));
+  older.erase("granted");
+  EXPECT_EQ(ParseGrant(older.dump())->granted, 0) << "a record of an earlier version is the older one";
   EXPECT_NE(NewSecret(), NewSecret());
   EXPECT_EQ(NewSecret().size(), 48U);
 }

@@ -1,0 +1,181 @@
+// Buckets in each other's way, and disks that are not what they were.
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+
+#include "tests/unit/bucket/buckets_fixture.h"
+
+namespace quarry::bucket {
+namespace {
+
+const engine::PoolConfig kFirst{.name = "p", .group = "vg0", .reserve = {}};
+const engine::PoolConfig kSecond{.name = "q", .group = "vg1", .reserve = {}};
+
+class BucketTroubleTest : public BucketsTest {
+ protected:
+  BucketTroubleTest() {
+    lvm_.AddGroup("vg1", Bytes{4 * kMiB.value}, {{"/dev/c", Extents{1000}}});
+    fakes::Follow(lvm_, dm_);
+  }
+  std::string ProblemOf(const std::string& id) {
+    const auto all = buckets_->List(Soon());
+    EXPECT_TRUE(all.has_value());
+    for (const Bucket& one : all.has_value() ? *all : std::vector<Bucket>()) {
+      if (one.id == id) {
+        return one.problem;
+      }
+    }
+    return "it is not in the list";
+  }
+  // Where the clients of a bucket are led.
+  std::string Target(const std::string& name) const { return fs::read_symlink(Link(name)).string(); }
+  // A record as another server may have written it.
+  void WriteGrant(const std::string& id, const GrantRecord& record) const {
+    std::ofstream(Mounted(id) / "grants" / (record.account + ".json")) << ToText(record);
+  }
+};
+
+TEST_F(BucketTroubleTest, NothingIsWrittenWhereTheVolumeIsNotMounted) {
+  prove_ = [](int) { return Error(Code::kUnavailable, "another file system is mounted there"); };
+  const auto made = TryCreate("logs");
+  ASSERT_FALSE(made.has_value());
+  EXPECT_THAT(made.error().message(), HasSubstr("another file system"));
+  EXPECT_FALSE(IsLinked("logs"));
+  for (const auto& place : fs::directory_iterator(path_ / "s3/volumes")) {
+    EXPECT_TRUE(fs::is_empty(place)) << place.path();
+  }
+}
+
+TEST_F(BucketTroubleTest, ABucketOverWhichSomethingIsMountedIsTakenAway) {
+  const std::string logs = Create("logs");
+  EXPECT_TRUE(buckets_->Round(Soon()));
+  prove_ = [](int) { return Error(Code::kUnavailable, "another file system is mounted there"); };
+  EXPECT_FALSE(buckets_->Round(Soon()));
+  EXPECT_FALSE(IsLinked("logs"));
+  EXPECT_THAT(ProblemOf(logs), HasSubstr("another file system"));
+  prove_ = [](int) { return Ok(); };
+  EXPECT_TRUE(buckets_->Round(Soon()));
+  EXPECT_TRUE(IsLinked("logs"));
+}
+
+TEST_F(BucketTroubleTest, TheOlderOfTwoBucketsOfOneNameServes) {
+  for (const bool first_is_older : {true, false}) {
+    Restart({kFirst});
+    const std::string first = Create("logs");
+    Restart({kSecond});
+    const std::string second = Create("logs");
+    const std::string& older = first_is_older ? first : second;
+    const std::string& younger = first_is_older ? second : first;
+    lvm_.Edit(first_is_older ? "vg0" : "vg1", [&](lvm::VolumeGroup& group) {
+      for (lvm::LogicalVolume& lv : group.lvs) {
+        lv.created -= 100;
+      }
+    });
+    for (const bool p_comes_first : {true, false}) {
+      Restart(p_comes_first ? std::vector{kFirst, kSecond} : std::vector{kSecond, kFirst});
+      EXPECT_FALSE(buckets_->Round(Soon()));
+      EXPECT_EQ(Target("logs"), (Mounted(older) / "data").string());
+      EXPECT_EQ(ProblemOf(older), "");
+      EXPECT_THAT(ProblemOf(younger), HasSubstr(older));
+      EXPECT_FALSE(buckets_->Find(younger, Soon())->serving);
+    }
+    // The younger one serves once it is alone.
+    ASSERT_TRUE(buckets_->Delete(older, Soon()).has_value());
+    EXPECT_TRUE(buckets_->Round(Soon()));
+    EXPECT_EQ(Target("logs"), (Mounted(younger) / "data").string());
+    ASSERT_TRUE(buckets_->Delete(younger, Soon()).has_value());
+  }
+}
+
+TEST_F(BucketTroubleTest, AnOlderBucketThatComesLaterTakesThePlace) {
+  Restart({kSecond});
+  const std::string older = Create("logs");
+  lvm_.Edit("vg1", [](lvm::VolumeGroup& group) { group.lvs.front().created -= 100; });
+  lvm_.SetAway("vg1", true);
+  Restart({kFirst});
+  const std::string younger = Create("logs");
+  lvm_.SetAway("vg1", false);
+  Restart({kFirst, kSecond});
+  EXPECT_FALSE(buckets_->Round(Soon()));
+  EXPECT_EQ(Target("logs"), (Mounted(older) / "data").string());
+  EXPECT_THAT(ProblemOf(younger), HasSubstr("older"));
+}
+
+TEST_F(BucketTroubleTest, TheNewerOfTwoSecretsCountsAndOpensOnlyItsOwnBucket) {
+  const std::string logs = Create("logs");
+  const std::string other = Create("other");
+  const std::string secret = Grant("app", {{logs, Access::kReadWrite}});
+  for (const int64_t granted : {int64_t{1000}, int64_t{1} << 60}) {
+    WriteGrant(
+        other,
+        {.account = "app", .secret = "another", .all = {{other, Access::kReadWrite}}, .granted = granted});
+    const bool is_newer = granted > 1000;
+    Restart();
+    (void)buckets_->Round(Soon());
+    (void)buckets_->Round(Soon());  // what came up before its rival did is set again
+    EXPECT_EQ(Users()["app"]["secret"], is_newer ? "another" : secret);
+    EXPECT_EQ(MayUse("app", "logs"), !is_newer);
+    EXPECT_EQ(MayUse("app", "other"), is_newer);
+    EXPECT_TRUE(IsLinked("logs") && IsLinked("other")) << "both serve their other accounts";
+    EXPECT_THAT(ProblemOf(is_newer ? logs : other), HasSubstr("'app'"));
+    EXPECT_EQ(ProblemOf(is_newer ? other : logs), "");
+  }
+  // Without the newer one, the other counts again.
+  ASSERT_TRUE(buckets_->Revoke("app", {other}, Soon()).has_value());
+  EXPECT_TRUE(buckets_->Round(Soon()));
+  EXPECT_EQ(Users()["app"]["secret"], secret);
+  EXPECT_TRUE(MayUse("app", "logs"));
+  EXPECT_EQ(ProblemOf(logs), "");
+}
+
+// Holds whoever looks at one bucket, as a disk does that does not answer.
+class HangingDisk {
+ public:
+  void Wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !hangs_; });
+  }
+  void Hang(bool hangs) {
+    const std::lock_guard lock(mutex_);
+    hangs_ = hangs;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool hangs_ = false;
+};
+
+TEST_F(BucketTroubleTest, ADiskThatHangsStopsNoOtherBucket) {
+  look_limit_ = milliseconds(2000);
+  Restart();
+  const std::string silent = Create("a-silent");
+  const std::string fine = Create("b-fine");
+  EXPECT_TRUE(buckets_->Round(Soon()));
+  HangingDisk disk;
+  struct stat of_silent{};
+  ASSERT_EQ(stat(Mounted(silent).c_str(), &of_silent), 0);
+  prove_ = [&](int folder) {
+    struct stat found{};
+    if (fstat(folder, &found) == 0 && found.st_ino == of_silent.st_ino) {
+      disk.Wait();
+    }
+    return Ok();
+  };
+  disk.Hang(true);
+  fs::rename(Mounted(fine) / "data", Mounted(fine) / "data-of-old");  // so that a look at it has an effect
+  EXPECT_FALSE(buckets_->Round(Soon()));
+  EXPECT_TRUE(fs::exists(Mounted(fine) / "data")) << "the other one was looked at";
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_FALSE(buckets_->Round(Soon()));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, milliseconds(1500)) << "it is not waited for again";
+  ASSERT_TRUE(buckets_->List(Soon()).has_value()) << "and nobody waits for it here";
+  disk.Hang(false);
+  for (int i = 0; i < 100 && !buckets_->Round(Soon()); ++i) {
+  }
+  EXPECT_TRUE(buckets_->Round(Soon()));
+}
+
+}  // namespace
+}  // namespace quarry::bucket
