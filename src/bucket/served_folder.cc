@@ -22,7 +22,8 @@ constexpr mode_t kOpen = 0755;
 constexpr mode_t kPrivate = 0700;
 constexpr mode_t kSecret = 0600;
 constexpr size_t kMostEnvironment = 64 << 10;
-constexpr size_t kMostUsers = 64 << 20;
+// 400 accounts in each of 20 buckets. The gateway's user could make the file larger.
+constexpr size_t kMostUsers = 4 << 20;
 constexpr const char* kUsers = "users.json";
 constexpr const char* kEnvironment = "gateway.env";
 constexpr const char* kLocks = ".vgwlocks";
