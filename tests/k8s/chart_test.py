@@ -43,7 +43,7 @@ def documents(text):
 
 
 def configuration(text):
-    """quarry.toml in the annotation of the DaemonSet's pods."""
+    """quarry.toml in the annotation of the DaemonSet's pods, when there are no buckets."""
     document = next(one for kind, _, one in documents(text) if kind == "DaemonSet")
     lines = document.split("quarry.csi.local/configuration: |\n", 1)[1].split("    spec:\n", 1)[0].splitlines()
     return tomllib.loads("\n".join(line.removeprefix(" " * 10) for line in lines))
@@ -115,7 +115,59 @@ class Chart(unittest.TestCase):
         for words in ('type: "raid1"', "deletionPolicy: Retain", 'is-default-class: "true"'):
             self.assertIn(words, other)
 
+    def test_nothing_of_buckets_is_there_until_they_are_enabled(self):
+        for word in ("s3", "cosi", "objectstorage", "[secrets]"):
+            self.assertNotIn(word, render().lower())
+        kinds = [(kind, name) for kind, name, _ in documents(render("--set", "buckets.enabled=true"))]
+        self.assertIn(("DaemonSet", "quarry-s3"), kinds)
+        self.assertNotIn("CustomResourceDefinition", [kind for kind, _ in kinds])
+
+    def test_only_cosis_sidecar_may_touch_secrets(self):
+        found = documents(render("--set", "buckets.enabled=true"))
+        roles = {name: one for kind, name, one in found if kind.endswith("Role") and "[secrets]" in one}
+        self.assertEqual(list(roles), ["quarry-quarry-system-quarry-s3"])
+        self.assertIn("resources: [secrets], verbs: [get, create, update, delete]", roles["quarry-quarry-system-quarry-s3"])
+        pods = next(one for kind, name, one in found if (kind, name) == ("DaemonSet", "quarry-s3"))
+        gateway, sidecar = pods.split("- name: gateway\n")[1].split("\n      volumes:\n")[0].split("- name: cosi-sidecar\n")
+        self.assertNotIn("serviceaccount", gateway)
+        self.assertIn("mountPath: /var/run/secrets/kubernetes.io/serviceaccount", sidecar)
+        self.assertIn("runAsNonRoot: true", gateway)
+        for container in (gateway, sidecar):
+            self.assertIn("capabilities: {drop: [ALL]}", container)
+
+    def test_a_sidecar_may_change_the_buckets_of_its_own_node_only(self):
+        found = documents(render("--set", "buckets.enabled=true"))
+        policy = next(one for kind, name, one in found if kind == "ValidatingAdmissionPolicy" and name.endswith("-buckets"))
+        account = "system:serviceaccount:quarry-system:quarry-s3"
+        for words in ("failurePolicy: Fail", "resources: [buckets], operations: [UPDATE]", account):
+            self.assertIn(words, policy)
+        # The name that quarryd gives itself, with the node's name as the API server knows it.
+        settings = (REPOSITORY / "docs" / "configuration.md").read_text()
+        default = re.search(r"^\| `--cosi-driver-name` .*?`n-<node id>(\.[a-z0-9.]+)`", settings, re.M)
+        self.assertIn(f'"n-" + request.userInfo.extra["authentication.kubernetes.io/node-name"][0] + "{default[1]}"', policy)
+
+    def test_the_gateway_has_the_address_of_its_node_and_perhaps_tls(self):
+        def arguments(*values):
+            text = render("--set", ",".join(("buckets.enabled=true", *values)))
+            return dict(re.findall(r"^ +- --(s3-[a-z]+|cosi-endpoint)=(.*)$", text, re.M)), text
+
+        plain, text = arguments()
+        self.assertEqual(
+            plain,
+            {"s3-listen": "$(HOST_IP):7070", "s3-region": "us-east-1", "cosi-endpoint": "unix:///run/quarry/cosi/cosi.sock"},
+        )
+        self.assertNotIn("secretName", text)
+        url = "buckets.url=https://$(QUARRY_NODE_ID)"
+        more, text = arguments("buckets.tlsSecret=cert", "buckets.ipv6=true", "buckets.port=7443", url)
+        self.assertEqual(more["s3-listen"], "[$(HOST_IP)]:7443")
+        self.assertEqual(more["s3-cert"], "/etc/quarry/s3/tls.crt")
+        self.assertEqual(more["s3-url"], "https://$(QUARRY_NODE_ID)")
+        self.assertIn('secretName: "cert", defaultMode: 0440', text)
+
     def test_the_sidecars_are_those_that_the_cluster_tests_build(self):
+        cosi = (REPOSITORY / "tests" / "k8s" / "cosi" / "go.mod").read_text()
+        version = re.search(r"^\tsigs\.k8s\.io/container-object-storage-interface (v\S+)$", cosi, re.M)[1]
+        self.assertIn(f"/objectstorage-sidecar:{version}\n", (CHART / "values.yaml").read_text())
         module = (REPOSITORY / "tests" / "k8s" / "go" / "go.mod").read_text()
         images = dict(re.findall(r"sig-storage/csi-([a-z]+):(v\S+)", (CHART / "values.yaml").read_text()))
         built = dict(re.findall(r"^\tgithub\.com/kubernetes-csi/external-([a-z]+)/v\d+ (v\S+)$", module, re.M))
@@ -177,6 +229,9 @@ class Chart(unittest.TestCase):
             'metrics={"address":"::"}': "address",
             'maxUnavailable=0': "maxUnavailable",
             'snapshotter={"enabled":"yes"}': "enabled",
+            'buckets={"enabled":"yes"}': "enabled",
+            'buckets={"enabled":true,"url":"photos.example.org"}': "url",
+            'buckets={"enabled":true,"port":80}': "port",
             'snapshotter={"enabled":true,"classes":[{"name":"a","deletionPolicy":"Keep"}]}': "deletionPolicy",
             'snapshotter={"enabled":true,"classes":[{"name":"a","parameters":{"typ":"raid1"}}]}': "typ",
             'snapshotter={"enabled":true,"classes":[{"name":"a","parameters":{"type":"raid7"}}]}': "raid7",

@@ -275,6 +275,7 @@ class Upgrade(Scenario):
             "storageClasses": [{"name": "quarry"}, {"name": "quarry-spare", "parameters": {"pool": "spare"}}],
             # The earlier quarryd makes no snapshots, and csi-snapshotter ends if it learns that.
             "snapshotter": {"enabled": False},
+            "buckets": {"enabled": False},
         }
         for node in cluster.nodes.values():
             node.make_group("spare", [node.spare])

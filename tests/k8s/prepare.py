@@ -23,12 +23,22 @@ SKIPPED = 77
 
 def programs(*more):
     """The folder with the cluster's programs. Ends this process with status 77 if they cannot be built."""
-    return _made_by("k8s-programs", [*PROGRAMS, *more], "the cluster's programs")
+    return _made_by("lib/k8s-programs", [*PROGRAMS, *more], "the cluster's programs")
+
+
+def cosi():
+    """The folder with COSI's controller, sidecar and definitions. Ends this process with status 77 as programs() does."""
+    return _made_by("lib/cosi-programs", [], "COSI's programs")
+
+
+def gateway():
+    """The folder with the S3 gateway of buckets. Ends this process with status 77 as programs() does."""
+    return _made_by("gateway", [], "the S3 gateway")
 
 
 def _made_by(script, arguments, what):
-    """The folder that one of scripts/lib makes and prints."""
-    argv = [str(REPOSITORY / "scripts" / "lib" / script), *arguments]
+    """The folder that one of scripts/ makes and prints."""
+    argv = [str(REPOSITORY / "scripts" / script), *arguments]
     done = subprocess.run(argv, stdout=subprocess.PIPE, text=True)
     if done.returncode == SKIPPED and not os.environ.get("CI"):
         sys.exit(SKIPPED)
@@ -42,7 +52,7 @@ def values():
     chart = REPOSITORY / "deploy" / "kubernetes" / "chart"
     text = (chart / "values.yaml").read_text()
     names = {}
-    for section in ("provisioner", "resizer", "snapshotter"):
+    for section in ("provisioner", "resizer", "snapshotter", "buckets"):
         part = text[text.index(f"\n{section}:") :]
         names[section] = part[part.index("image: ") + 7 :].split("\n", 1)[0].strip()
     return names
@@ -59,7 +69,9 @@ def node_image(release, binaries, build, suite=None):
     suite = suite or {"busybox": [], "coreutils": [], "agnhost": []}
     base = image.image(release, "node")
     named = values()
-    recipe = [base.name, binaries.name, *sorted(named.values()), *suite["busybox"], *suite["coreutils"], *suite["agnhost"]]
+    sidecar = cache.digest((cosi() / "cosi-sidecar").read_bytes())
+    recipe = [base.name, binaries.name, sidecar, gateway().name, *sorted(named.values())]
+    recipe += [*suite["busybox"], *suite["coreutils"], *suite["agnhost"]]
     recipe += [(HERE / "kit" / file).read_text() for file in ("images.py", "pause.c")]
     # The rest of this script only runs in a cluster.
     recipe.append((HERE / "kit" / "node.sh").read_text().split("\nname=$1 ")[0])
@@ -76,7 +88,8 @@ def node_image(release, binaries, build, suite=None):
         images.single(folder / "provisioner.tar", named["provisioner"], binaries / "csi-provisioner")
         images.single(folder / "resizer.tar", named["resizer"], binaries / "csi-resizer")
         images.single(folder / "snapshotter.tar", named["snapshotter"], binaries / "csi-snapshotter")
-        # A layer of it changes only with Debian's packages, so later builds are imported faster.
+        images.single(folder / "cosi.tar", named["buckets"], cosi() / "cosi-sidecar")
+        # Its first layers change only with Debian's packages and versitygw, so later builds are imported faster.
         quarry_image(build, folder / "made").rename(folder / "earlier.tar")
         extra = [*folder.glob("*.tar"), binaries / "kubelet", HERE / "kit" / "node.sh"]
         with Guest(disks=0, image_folder=base, extra=extra, memory=2048) as guest:
@@ -104,7 +117,7 @@ def busybox():
 def earlier_build():
     """A build of the commit that an upgrade begins with. Ends this process with status 77 if there is none."""
     commit = (HERE / "upgrade_from").read_text().strip()
-    return _made_by("old-build", [commit], f"the build of {commit}")
+    return _made_by("lib/old-build", [commit], f"the build of {commit}")
 
 
 def quarry_image(build, folder, *tag):
@@ -112,6 +125,8 @@ def quarry_image(build, folder, *tag):
     than its version."""
     script = REPOSITORY / "scripts" / "lib" / "oci_image.py"
     argv = [sys.executable, str(script), "--build", str(build), "--output", str(folder)]
+    if not tag:  # the build of an upgrade may be older than the gateway
+        argv += ["--gateway", str(gateway())]
     argv += [word for one in tag for word in ("--name", f"quarry.csi.local/quarryd:{one}")]
     environment = dict(os.environ, SOURCE_DATE_EPOCH="1")
     subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, env=environment)

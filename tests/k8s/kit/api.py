@@ -30,6 +30,12 @@ KINDS = {
     "VolumeSnapshot": ("apis/snapshot.storage.k8s.io/v1", "volumesnapshots", True),
     "VolumeSnapshotClass": ("apis/snapshot.storage.k8s.io/v1", "volumesnapshotclasses", False),
     "VolumeSnapshotContent": ("apis/snapshot.storage.k8s.io/v1", "volumesnapshotcontents", False),
+    "Secret": ("api/v1", "secrets", True),
+    "Bucket": ("apis/objectstorage.k8s.io/v1alpha1", "buckets", False),
+    "BucketClass": ("apis/objectstorage.k8s.io/v1alpha1", "bucketclasses", False),
+    "BucketClaim": ("apis/objectstorage.k8s.io/v1alpha1", "bucketclaims", True),
+    "BucketAccessClass": ("apis/objectstorage.k8s.io/v1alpha1", "bucketaccessclasses", False),
+    "BucketAccess": ("apis/objectstorage.k8s.io/v1alpha1", "bucketaccesses", True),
 }
 
 

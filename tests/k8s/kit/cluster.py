@@ -23,16 +23,18 @@ VALUES = {
     "inlineVolumes": {"maxSize": "1GiB"},
     "provisioner": {"capacityPollInterval": "30s"},
     "snapshotter": {"enabled": True, "retryIntervalMax": "10s"},
+    # So that its log says what it was refused.
+    "buckets": {"enabled": True, "sidecar": {"extraArgs": ["--v=3"]}},
 }
 
 
 class Cluster:
-    def __init__(self, folder, programs, image, extra, settings=None):
-        """settings: of quarryd, in the chart's values."""
+    def __init__(self, folder, programs, cosi, image, extra, settings=None):
+        """cosi: the folder of COSI's programs. settings: of quarryd, in the chart's values."""
         self._settings = settings or {}
         self.began = time.monotonic()
         self.empty = {}  # what capacity() said of the empty pools
-        self.plane = ControlPlane(folder, programs, ADDRESSES)
+        self.plane = ControlPlane(folder, programs, cosi, ADDRESSES)
         self.nodes = {
             name: Node(name, ADDRESSES[name], self.plane, image, extra, sizes) for name, sizes in NODES.items()
         }

@@ -18,10 +18,11 @@ API_SERVICE = "10.96.0.1"
 class ControlPlane:
     """etcd, API server, scheduler and all controllers. The processes end with this process's namespace."""
 
-    def __init__(self, folder, programs, nodes):
-        """nodes: {name: the loopback address that leads to its kubelet}."""
+    def __init__(self, folder, programs, cosi, nodes):
+        """nodes: {name: the loopback address that leads to its kubelet}. cosi: the folder of COSI's programs."""
         self.folder = Path(folder)
         self._programs = Path(programs)
+        self._cosi = Path(cosi)
         self._nodes = nodes
         self._processes = {}
         self.logs = self.folder / "log"
@@ -70,6 +71,7 @@ class ControlPlane:
         )
         self._start("kube-scheduler", *common)
         self._serve_snapshots()
+        self._serve_buckets()
 
     def _serve_snapshots(self):
         """What the chart expects of a cluster that has snapshots."""
@@ -79,6 +81,13 @@ class ControlPlane:
             until(f"the kind {kind} is served", lambda: self.api.list(kind) == [], 60, self._ends)
         # The node of a volume makes its snapshots.
         self._start("snapshot-controller", f"--kubeconfig={self.kubeconfig}", "--enable-distributed-snapshotting")
+
+    def _serve_buckets(self):
+        """What the chart expects of a cluster that has buckets."""
+        self.kubectl("apply", "--filename", str(self._cosi / "cosi-crds"))
+        for kind in ("BucketClass", "BucketClaim", "Bucket", "BucketAccessClass", "BucketAccess"):
+            until(f"the kind {kind} is served", lambda: self.api.list(kind) == [], 60, self._ends)
+        self._start(self._cosi / "cosi-controller", f"--kubeconfig={self.kubeconfig}")
 
     @staticmethod
     def token(node):
@@ -108,7 +117,9 @@ class ControlPlane:
         return done.stdout
 
     def _start(self, name, *arguments):
+        """name: of one of the programs, or its path."""
         argv = [str(self._programs / name), *arguments]
+        name = argv[0].rsplit("/", 1)[1]
         if name == "kube-apiserver":
             # The names of the nodes lead to their kubelets only for the API server.
             hosts = self.folder / "hosts"

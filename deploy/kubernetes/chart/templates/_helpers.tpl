@@ -36,6 +36,22 @@ quarry-{{ .Release.Namespace }}-{{ .Release.Name }}
       - downwardAPI: {items: [{path: namespace, fieldRef: {fieldPath: metadata.namespace}}]}
 {{- end }}
 
+{{- /* What quarryd and the S3 gateway of a node share. */ -}}
+{{- define "quarry.bucketVolumes" -}}
+- name: s3
+  hostPath: {path: /run/quarry/s3, type: DirectoryOrCreate}
+- name: cosi
+  hostPath: {path: /run/quarry/cosi, type: DirectoryOrCreate}
+# Before Linux 6.6 the gateway cannot serve from /run.
+- name: spare
+  hostPath: {path: /var/lib/quarry, type: DirectoryOrCreate}
+{{- end }}
+
+{{- /* Where the S3 gateway listens: the node's address, which quarryd's container learns from its variable. */ -}}
+{{- define "quarry.s3Host" -}}
+{{ if .Values.buckets.ipv6 }}[$(HOST_IP)]{{ else }}$(HOST_IP){{ end }}
+{{- end }}
+
 {{- define "quarry.tokenMount" -}}
 - {name: token, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
 {{- end }}
