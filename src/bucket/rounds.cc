@@ -301,24 +301,23 @@ bool Buckets::Round(const Call& call) {
   // A bucket that was not the oldest gives way before the oldest comes. Buckets that failed last time come
   // after the others.
   const std::map<std::string, std::string> oldest = Oldest(buckets);
-  const auto rank = [&](const engine::VolumeStatus& status) {
-    const std::optional<Known> known = Find(status.id);
-    return oldest.at(BucketNameIn(status.name)) != status.id ? 0
-           : !known.has_value() || known->problem.empty()    ? 1
-                                                             : 2;
-  };
-  std::ranges::stable_sort(buckets, {}, rank);
+  std::multimap<int, const engine::VolumeStatus*> turns;
   for (const engine::VolumeStatus& status : buckets) {
+    const std::optional<Known> known = Find(status.id);
+    const bool gives_way = oldest.at(BucketNameIn(status.name)) != status.id;
+    turns.emplace(gives_way ? 0 : !known.has_value() || known->problem.empty() ? 1 : 2, &status);
+  }
+  for (const auto& [rank, status] : turns) {
     if (!call.Check("buckets").has_value()) {
       return false;
     }
-    const std::string& older = oldest.at(BucketNameIn(status.name));
-    if (older != status.id) {
-      KeepBack(status, older, call);
+    const std::string& older = oldest.at(BucketNameIn(status->name));
+    if (older != status->id) {
+      KeepBack(*status, older, call);
       all = false;
       continue;
     }
-    all = LookPatiently(status, call) && all;
+    all = LookPatiently(*status, call) && all;
   }
   bool inherits = false;
   {
