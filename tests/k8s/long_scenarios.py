@@ -4,6 +4,7 @@ import contextlib
 import statistics
 import time
 
+from bucket_scenarios import Buckets  # noqa: F401, its tests are of this module too
 from kit import objects
 from kit.api import Missing
 from kit.cluster import CHART, NAMESPACE, quantity

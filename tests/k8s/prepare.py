@@ -31,7 +31,7 @@ def cosi():
     return _made_by("lib/cosi-programs", [], "COSI's programs")
 
 
-def gateway():
+def s3_gateway():
     """The folder with the S3 gateway of buckets. Ends this process with status 77 as programs() does."""
     return _made_by("gateway", [], "the S3 gateway")
 
@@ -70,7 +70,7 @@ def node_image(release, binaries, build, suite=None):
     base = image.image(release, "node")
     named = values()
     sidecar = cache.digest((cosi() / "cosi-sidecar").read_bytes())
-    recipe = [base.name, binaries.name, sidecar, gateway().name, *sorted(named.values())]
+    recipe = [base.name, binaries.name, sidecar, s3_gateway().name, *sorted(named.values())]
     recipe += [*suite["busybox"], *suite["coreutils"], *suite["agnhost"]]
     recipe += [(HERE / "kit" / file).read_text() for file in ("images.py", "pause.c")]
     # The rest of this script only runs in a cluster.
@@ -90,7 +90,7 @@ def node_image(release, binaries, build, suite=None):
         images.single(folder / "snapshotter.tar", named["snapshotter"], binaries / "csi-snapshotter")
         images.single(folder / "cosi.tar", named["buckets"], cosi() / "cosi-sidecar")
         # Its first layers change only with Debian's packages and versitygw, so later builds are imported faster.
-        quarry_image(build, folder / "made").rename(folder / "earlier.tar")
+        quarry_image(build, folder / "made", gateway=True).rename(folder / "earlier.tar")
         extra = [*folder.glob("*.tar"), binaries / "kubelet", HERE / "kit" / "node.sh"]
         with Guest(disks=0, image_folder=base, extra=extra, memory=2048) as guest:
             guest.boot()
@@ -120,13 +120,13 @@ def earlier_build():
     return _made_by("lib/old-build", [commit], f"the build of {commit}")
 
 
-def quarry_image(build, folder, *tag):
+def quarry_image(build, folder, *tag, gateway=False):
     """The archive of this build's image, without the time of the commit: the same build gives the same bytes. tag: other
-    than its version."""
+    than its version. gateway: whether it has the S3 gateway."""
     script = REPOSITORY / "scripts" / "lib" / "oci_image.py"
     argv = [sys.executable, str(script), "--build", str(build), "--output", str(folder)]
-    if not tag:  # the build of an upgrade may be older than the gateway
-        argv += ["--gateway", str(gateway())]
+    if gateway:
+        argv += ["--gateway", str(s3_gateway())]
     argv += [word for one in tag for word in ("--name", f"quarry.csi.local/quarryd:{one}")]
     environment = dict(os.environ, SOURCE_DATE_EPOCH="1")
     subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, env=environment)

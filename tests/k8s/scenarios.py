@@ -1,6 +1,5 @@
 """What a cluster with Quarry must do. All run in one cluster; each leaves nothing behind, and says so."""
 
-from bucket_scenarios import Buckets  # noqa: F401, its tests are of this module too
 from kit import objects
 from kit.api import Refused
 from kit.cluster import KUBERNETES, quantity

@@ -23,18 +23,19 @@ VALUES = {
     "inlineVolumes": {"maxSize": "1GiB"},
     "provisioner": {"capacityPollInterval": "30s"},
     "snapshotter": {"enabled": True, "retryIntervalMax": "10s"},
-    # So that its log says what it was refused.
-    "buckets": {"enabled": True, "sidecar": {"extraArgs": ["--v=3"]}},
 }
+# So that the sidecar's log says what it was refused.
+BUCKETS = {"buckets": {"enabled": True, "sidecar": {"extraArgs": ["--v=3"]}}}
 
 
 class Cluster:
-    def __init__(self, folder, programs, cosi, image, extra, settings=None):
-        """cosi: the folder of COSI's programs. settings: of quarryd, in the chart's values."""
+    def __init__(self, folder, programs, image, extra, settings=None, cosi=None):
+        """settings: of quarryd, in the chart's values. cosi: the folder of COSI's programs: the cluster has buckets then."""
         self._settings = settings or {}
+        self._values = {**VALUES, **(BUCKETS if cosi else {})}
         self.began = time.monotonic()
         self.empty = {}  # what capacity() said of the empty pools
-        self.plane = ControlPlane(folder, programs, cosi, ADDRESSES)
+        self.plane = ControlPlane(folder, programs, ADDRESSES, cosi)
         self.nodes = {
             name: Node(name, ADDRESSES[name], self.plane, image, extra, sizes) for name, sizes in NODES.items()
         }
@@ -77,11 +78,11 @@ class Cluster:
     def recipe(self):
         """What, besides the images, decides how Quarry is installed and what a node is."""
         files = [path for path in sorted(CHART.rglob("*")) if path.is_file()] + [Path(__file__).with_name("node.sh")]
-        return [json.dumps([VALUES, self._settings, NODES]), *(path.read_text() for path in files)]
+        return [json.dumps([self._values, self._settings, NODES]), *(path.read_text() for path in files)]
 
     def install(self, **values):
         """Installs the chart, or changes the values of what is installed."""
-        merged = {**VALUES, "settings": self._settings, **values}
+        merged = {**self._values, "settings": self._settings, **values}
         path = self.plane.folder / "values.json"
         path.write_text(json.dumps(merged))
         self.plane.helm(

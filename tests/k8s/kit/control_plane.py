@@ -18,11 +18,11 @@ API_SERVICE = "10.96.0.1"
 class ControlPlane:
     """etcd, API server, scheduler and all controllers. The processes end with this process's namespace."""
 
-    def __init__(self, folder, programs, cosi, nodes):
-        """nodes: {name: the loopback address that leads to its kubelet}. cosi: the folder of COSI's programs."""
+    def __init__(self, folder, programs, nodes, cosi=None):
+        """nodes: {name: the loopback address that leads to its kubelet}. cosi: the folder of COSI's programs, if they run."""
         self.folder = Path(folder)
         self._programs = Path(programs)
-        self._cosi = Path(cosi)
+        self._cosi = cosi
         self._nodes = nodes
         self._processes = {}
         self.logs = self.folder / "log"
@@ -71,7 +71,8 @@ class ControlPlane:
         )
         self._start("kube-scheduler", *common)
         self._serve_snapshots()
-        self._serve_buckets()
+        if self._cosi:
+            self._serve_buckets()
 
     def _serve_snapshots(self):
         """What the chart expects of a cluster that has snapshots."""
