@@ -453,7 +453,7 @@ int Run(const Loaded& loaded, const std::string& version, const Notifier& notifi
   log.Info("serving", {{"version", version}, {"endpoint", socket.str()}, {"node", options.node}});
   notifier.Send("READY=1");
   std::jthread watchdog =
-      KeepWatchdogQuiet(notifier, log, [&service](milliseconds limit) { return service->Works(limit); });
+      KeepWatchdogQuiet(notifier, log, [&service](milliseconds within) { return service->Works(within); });
 
   GivenSettings given = loaded.given;
   Appliers appliers = service->Changeable();

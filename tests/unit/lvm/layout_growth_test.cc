@@ -152,9 +152,9 @@ TEST(Growth, ALegSpreadByOthersGrowsOnTheDiskWhereItBegins) {
   Create(group, raid1, "v", 9);
   for (LogicalVolume& lv : group.lvs) {  // leg 1 continues on the third disk
     if (lv.name == "v_rimage_1") {
-      lv.segments.push_back({"linear", {{9}, {2}}, 1, {}, {}, {}, {{"pv2", "", {{0}, {2}}}}});
+      lv.segments.push_back({"linear", {{9}, {2}}, 1, {}, {}, {}, {}, {{"pv2", "", {{0}, {2}}}}, {}, {}});
     } else if (lv.name == "v_rimage_0") {
-      lv.segments.push_back({"linear", {{9}, {2}}, 1, {}, {}, {}, {{"pv0", "", {{10}, {2}}}}});
+      lv.segments.push_back({"linear", {{9}, {2}}, 1, {}, {}, {}, {}, {{"pv0", "", {{10}, {2}}}}, {}, {}});
     } else if (lv.name == "v") {
       lv.segments.front().logical.count = {11};
     }

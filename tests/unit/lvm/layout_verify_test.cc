@@ -85,7 +85,7 @@ TEST(VerifyPlacement, FindsExtentsThatWereNotPlannedAtAll) {
   Made made = Make(GroupOfSizes({30, 30}), MakeGeometry(kRaid1), 9);
   Lv(made, "v_rimage_0")
       .segments.insert(Lv(made, "v_rimage_0").segments.begin(),
-                       {"linear", {{0}, {4}}, 1, {}, {}, {}, {{"pv0", "", {{20}, {4}}}}});
+                       {"linear", {{0}, {4}}, 1, {}, {}, {}, {}, {{"pv0", "", {{20}, {4}}}}, {}, {}});
   EXPECT_THAT(Difference(made), HasSubstr("leg 0"));
 }
 

@@ -79,8 +79,8 @@ struct Stacked {
 
 class StackedVolumes : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Releases, StackedVolumes, ::testing::Values("2.03.16", "2.03.31"),
-                         [](const auto& info) {
-                           std::string name = info.param;
+                         [](const auto& instance) {
+                           std::string name = instance.param;
                            std::ranges::replace(name, '.', '_');
                            return name;
                          });
