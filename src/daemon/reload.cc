@@ -1,6 +1,9 @@
 #include "daemon/reload.h"
 
+#include <algorithm>
 #include <vector>
+
+#include "daemon/on_change/command_file.h"
 
 namespace quarry::daemon {
 
@@ -14,6 +17,16 @@ Result<csi::Reloaded> Reload(const LoadAgain& load_again, const Appliers& applie
         .Context("the configuration is invalid, so nothing was changed");
   }
   const std::vector<std::string> differing = DifferingSettings(given, loaded->given);
+  const auto& command = loaded->options.on_change;
+  if (command.has_value() && std::ranges::find(differing, "on-change") != differing.end()) {
+    if (Status fit = CheckCommandFile(*command); !fit.has_value()) {
+      log.Error("the program of --on-change cannot be run, so nothing was changed",
+                {{"detail", fit.error().message()}});
+      return std::move(fit.error())
+          .As(Code::kInvalidArgument)
+          .Context("on-change cannot be run, so nothing was changed");
+    }
+  }
   for (const std::string& setting : differing) {
     if (const auto applier = appliers.find(setting); applier != appliers.end()) {
       applier->second(loaded->options);

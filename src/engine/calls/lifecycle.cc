@@ -46,6 +46,17 @@ void KeepZeroed(Parts& parts) {
   }
 }
 
+// Failing disks get nothing new, from the first call on.
+Status RecallFailing(Parts& parts, Pool& pool, const Call& call) {
+  QUARRY_ASSIGN(const auto catalog, parts.node.ReadGroup(pool, call));
+  for (const auto& repair : parts.repairs) {
+    if (&repair->pool() == &pool) {
+      repair->Recall(*catalog->group);
+    }
+  }
+  return Ok();
+}
+
 }  // namespace
 
 Status Lifecycle::Start(const Call& call) {
@@ -65,6 +76,9 @@ Status Lifecycle::StartPool(const std::string& name, const Call& call) {
     return Ok();
   }
   auto done = Reconcile(parts_, *pool, call);
+  if (done.has_value()) {
+    done = RecallFailing(parts_, *pool, call);
+  }
   {
     const MutexLock lock(pool->catalog_mutex);
     pool->start_error = done.has_value() ? std::nullopt : std::optional(done.error());

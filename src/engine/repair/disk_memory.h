@@ -42,12 +42,13 @@ class DiskMemory {
   // one day after the last such failure, or when an administrator removes the PV's tag.
   void NoteFailures(const RepairView& view);
 
+  // Follows the tags: a PV that is seen for the first time may have one from before the start.
+  void ReadTags(const lvm::VolumeGroup& group);
+
   // Changes the PV's tag to what is remembered of it. nullopt: the tag is right, or LVM cannot change it now.
   std::optional<RepairStep> PlanTag(const lvm::VolumeGroup& group, const lvm::PhysicalVolume& pv) const;
 
  private:
-  // Follows the tags: a PV that is seen for the first time may have one from before the start.
-  void ReadTags(const lvm::VolumeGroup& group);
   void Restore(const lvm::PhysicalVolume& pv);
   void EndFailing(const std::string& pv_uuid);
   std::chrono::sys_seconds InWallTime(SteadyTime since) const;

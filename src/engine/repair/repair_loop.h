@@ -42,6 +42,11 @@ class RepairLoop {
   // wants started from the legs that are present. Adds to `report`.
   void Round(RepairCause cause, const std::set<std::string>& accepted, const Call& call,
              RepairReport& report);
+  // Before the pool serves: which of its disks the last process knew to be failing.
+  void Recall(const lvm::VolumeGroup& group) {
+    const MutexLock lock(mutex_);
+    disks_.ReadTags(group);
+  }
   // Aborts a running copy; it continues after the next start. No call may follow.
   void Stop();
 

@@ -294,6 +294,11 @@ TEST_F(MendingTest, ADiskIsSoundAgainOnceItsTagIsRemoved) {
   };
   tag(lvm::DroppingTag(std::chrono::floor<std::chrono::seconds>(clock_.WallNow())));
   Begin({});
+  EXPECT_EQ(
+      std::ranges::find(engine_->lifecycle().NodeStatus(Soon())->front().disks, disk, &DiskStatus::pv_uuid)
+          ->condition,
+      DiskCondition::kFailing)
+      << "from the first call on";
   EXPECT_EQ(condition(), DiskCondition::kFailing);
   tag("");
   EXPECT_EQ(condition(), DiskCondition::kOk);
