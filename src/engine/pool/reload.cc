@@ -1,7 +1,5 @@
 #include "engine/pool/reload.h"
 
-#include <algorithm>
-
 #include "engine/plan/plan_cow.h"
 #include "engine/pool/node.h"
 #include "lvm/names.h"
