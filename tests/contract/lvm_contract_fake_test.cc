@@ -1,5 +1,5 @@
-#include "tests/contract/lvm_contract_hold.h"
 #include "tests/contract/lvm_contract_cow.h"
+#include "tests/contract/lvm_contract_hold.h"
 #include "tests/contract/lvm_contract_moves.h"
 #include "tests/fakes/fake_lvm.h"
 

@@ -89,8 +89,8 @@ class Eraser {
   Status TagTakenOut(const Record& record, const Call& limited);
   // Begins the work, records its progress, or puts it off. True if the volume is erased and may be removed.
   bool Proceed(const Record& record, const std::stop_token& stop);
-  // Separates the store of a copy that has ended from its volume (plan/plan_cow.h). Returns the group as it is
-  // afterwards. The caller has the turn.
+  // Separates the store of a copy that has ended from its volume (plan/plan_cow.h). Returns the group as it
+  // is afterwards. The caller has the turn.
   Result<lvm::Snapshot> EndKeeping(const Record& store, const Call& limited);
   Status Begin(const Record& record, Work& work, const std::stop_token& stop);
   // Updates `lost_`: the given-up disks that are missing now. If a disk was newly given up, every postponed

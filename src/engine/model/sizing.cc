@@ -52,8 +52,8 @@ lvm::FreeSpace PromisedSpace(const lvm::VolumeGroup& group, const UnhealthyDisks
   return space;
 }
 
-// Whether the eraser works on it or will, so that its extents become free soon. A store of a copy that is still
-// bound to its volume may be so for long (plan/plan_cow.h).
+// Whether the eraser works on it or will, so that its extents become free soon. A store of a copy that is
+// still bound to its volume may be so for long (plan/plan_cow.h).
 bool WillGo(const Catalog& catalog, const Record& record) {
   return IsErasing(record) && !catalog.copying.contains(record.lv->name) && record.lv->origin.empty();
 }
