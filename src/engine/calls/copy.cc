@@ -231,8 +231,8 @@ Result<Still> OpenIdle(const Job& job) {
   return Still{.cut = NowOf(world), .fd = std::move(fd)};
 }
 
-// The plan for the temporary store. `read_only`: PlanKeep.
-Result<Plan> PlanStore(const Job& job, const Catalog& catalog, bool read_only) {
+// The plan for the temporary store.
+Result<Plan> PlanStore(const Job& job, const Catalog& catalog) {
   Node& node = job.parts.node;
   const Record* const now = catalog.ByUuid(job.source.record.lv->uuid);
   if (now == nullptr) {
@@ -241,7 +241,7 @@ Result<Plan> PlanStore(const Job& job, const Catalog& catalog, bool read_only) {
   }
   QUARRY_TRY(CheckAlone(*now));
   const std::string hash = node.config.node.empty() ? "" : lvm::NodeHash(node.config.node);
-  QUARRY_ASSIGN(Plan plan, PlanKeep(catalog, *now, job.source.pool->config, job.store, hash, read_only));
+  QUARRY_ASSIGN(Plan plan, PlanKeep(catalog, *now, job.source.pool->config, job.store, hash));
   QUARRY_TRY(CheckMetadataRoom(catalog, MetadataFor(plan)));
   return plan;
 }
@@ -263,7 +263,7 @@ Status CheckLegsAtRest(const Job& job) {
 Status CheckStore(const Job& job, const Call& call) {
   QUARRY_TRY(CheckLegsAtRest(job));
   QUARRY_ASSIGN(const auto catalog, job.parts.node.Read(*job.source.pool, call));
-  QUARRY_TRY(PlanStore(job, *catalog, false));
+  QUARRY_TRY(PlanStore(job, *catalog));
   return Ok();
 }
 
@@ -287,13 +287,13 @@ Result<uint64_t> MakeStore(const Job& job, const Call& own) {
   const Call call = own.Within(kCommands);
   (void)job.parts.erasers.Of(pool).free_zeroing().End(call);
   QUARRY_ASSIGN(const auto catalog, node.Read(pool, call));
-  QUARRY_TRY(PlanStore(job, *catalog, false));
+  QUARRY_ASSIGN(Plan plan, PlanStore(job, *catalog));
   QUARRY_TRY(CheckLegsAtRest(job));
   pool.clean.Look(*catalog->group);
   const uint64_t cut = NowOf(node.world);
-  const auto plan = [&](bool read_only) { return *PlanStore(job, *catalog, read_only); };
   const lvm::LogicalVolume& volume = *catalog->ByUuid(job.source.record.lv->uuid)->lv;
-  const Status made = RunReloading(pool, node.world, *catalog->group, volume, plan, call);
+  const Status made =
+      RunReloading(pool, node.world, node.log, *catalog->group, volume, std::move(plan), call);
   if (!made.has_value()) {
     UndoStore(job, CallWithin(kUndoLimit));
     return made.error();

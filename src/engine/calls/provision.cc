@@ -11,6 +11,7 @@
 #include "engine/erase/zero_before_use.h"
 #include "engine/model/sizing.h"
 #include "engine/plan/metadata_budget.h"
+#include "engine/pool/reload.h"
 
 namespace quarry::engine {
 namespace {
@@ -143,37 +144,6 @@ void ExpectOnlyOurs(Plan& plan, uint64_t seqno) {
     if (auto* verify = std::get_if<VerifyLayoutAction>(&action); verify != nullptr) {
       verify->seqno = seqno;
     }
-  }
-}
-
-// Growing loads a table that allows writes. A raw volume that is published read-only must stay read-only.
-void KeepReadOnly(Plan& plan, const dm::Device& device) {
-  for (size_t i = 0; i < plan.size(); ++i) {
-    if (Is<lvm::ExtendLv>(plan[i])) {
-      plan.insert(plan.begin() + static_cast<std::ptrdiff_t>(++i), SetReadOnlyAction{device.uuid, true});
-    }
-  }
-}
-
-// A killed LVM may have left the volume suspended, so that its user hangs, or writable although it was
-// read-only.
-void ResumeAfterFailure(Parts& parts, const Record& record, bool read_only) {
-  const auto device = parts.node.world.dm.Find(record.DmUuid());
-  if (!device.has_value() || !device->has_value()) {
-    return;
-  }
-  Plan plan;
-  if ((*device)->suspended) {
-    plan.push_back(ActivateAction{record.group->name, {record.lv->name}});
-  }
-  if (read_only) {
-    plan.push_back(SetReadOnlyAction{(*device)->uuid, true});
-  }
-  auto resumed = Execute(plan, parts.node.world, CallWithin(kUndoLimit));
-  if (!resumed.has_value()) {
-    parts.node.log.Error(
-        "a volume could not be restored after its growth failed: it may be suspended or writable",
-        {{"lv", record.lv->name}, {"error", resumed.error().message()}});
   }
 }
 
@@ -337,16 +307,8 @@ Result<ExpandResult> GrowTo(Parts& parts, Pool& pool, const std::string& id, con
     };
     work.zeroed_only = MustBeZeroed(profile, record->access);
     work.execute = [&, record](Plan plan, bool /*zeroed*/) -> Result<bool> {
-      QUARRY_ASSIGN(const auto device, parts.node.world.dm.Find(record->DmUuid()));
-      const bool read_only = device.has_value() && device->read_only;
-      if (read_only) {
-        KeepReadOnly(plan, *device);
-      }
-      Status done = RunCounted(pool, plan, parts.node.world, call);
-      if (!done.has_value()) {
-        ResumeAfterFailure(parts, *record, read_only);
-        return std::move(done.error());
-      }
+      QUARRY_TRY(RunReloading(pool, parts.node.world, parts.node.log, *record->group, *record->lv,
+                              std::move(plan), call));
       return true;
     };
     return work;

@@ -188,7 +188,7 @@ bool EndCopiesInUse(Parts& parts, Pool& pool, const Catalog& catalog, const Call
       continue;
     }
     any = true;
-    const Status ended = EndKeeping(pool, parts.node.world, record, *kept, {}, call);
+    const Status ended = EndKeeping(pool, parts.node.world, parts.node.log, record, *kept, {}, call);
     if (!ended.has_value()) {
       parts.node.log.Warning("the temporary store of a copy cannot be separated from its volume yet",
                              {{"pool", pool.config.name},

@@ -458,7 +458,7 @@ Result<lvm::Snapshot> Eraser::EndKeeping(const Record& store, const Call& limite
   }
   // A command that has hardly begun would be killed, and leave the volume suspended.
   QUARRY_TRY(limited.Check("separating a store"));
-  QUARRY_TRY(engine::EndKeeping(pool_, world_, store, *kept, lost_, limited));
+  QUARRY_TRY(engine::EndKeeping(pool_, world_, log_, store, *kept, lost_, limited));
   return world_.lvm.Read(store.group->name, limited);
 }
 

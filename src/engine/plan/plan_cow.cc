@@ -45,7 +45,7 @@ bool IsLost(const Record& store, const std::set<std::string>& given_up) {
 }  // namespace
 
 Result<Plan> PlanKeep(const Catalog& catalog, const Record& volume, const PoolConfig& pool,
-                      const std::string& store, const std::string& node_hash, bool read_only) {
+                      const std::string& store, const std::string& node_hash) {
   const lvm::VolumeGroup& group = *catalog.group;
   const Extents size = lvm::CowStoreSize(volume.lv->size, group.extent_size);
   QUARRY_ASSIGN(const Profile profile,
@@ -73,16 +73,12 @@ Result<Plan> PlanKeep(const Catalog& catalog, const Record& volume, const PoolCo
                              .scrubbed = "",
                              .source = volume.tags.id,
                              .cow = true};
-  Plan plan = {lvm::CreateCow{.group = group.name,
-                              .name = volume.lv->name,
-                              .store = store,
-                              .step = placed->steps.front(),
-                              .tags = lvm::BuildTags(tags)},
-               VerifyLayoutAction{.group = group.name, .name = store, .placement = *placed}};
-  if (read_only) {
-    plan.insert(plan.begin() + 1, SetReadOnlyAction{volume.DmUuid(), true});
-  }
-  return plan;
+  return Plan{lvm::CreateCow{.group = group.name,
+                             .name = volume.lv->name,
+                             .store = store,
+                             .step = placed->steps.front(),
+                             .tags = lvm::BuildTags(tags)},
+              VerifyLayoutAction{.group = group.name, .name = store, .placement = *placed}};
 }
 
 const lvm::LogicalVolume* KeptVolume(const Record& store) {
@@ -93,19 +89,13 @@ const lvm::LogicalVolume* KeptVolume(const Record& store) {
   return kept != nullptr && lvm::BearsId(kept->tags, store.tags.source) ? kept : nullptr;
 }
 
-Plan PlanEndKeeping(const Record& store, const lvm::LogicalVolume& kept, bool read_only,
+Plan PlanEndKeeping(const Record& store, const lvm::LogicalVolume& kept,
                     const std::set<std::string>& given_up) {
-  const lvm::VolumeGroup& group = *store.group;
-  Plan plan;
+  const std::string& group = store.group->name;
   if (IsLost(store, given_up)) {
-    plan.push_back(lvm::DropCow{.group = group.name, .name = kept.name, .store = store.lv->name});
-  } else {
-    plan.push_back(lvm::SplitCow{.group = group.name, .name = kept.name, .store = store.lv->name});
+    return {lvm::DropCow{.group = group, .name = kept.name, .store = store.lv->name}};
   }
-  if (read_only) {
-    plan.push_back(SetReadOnlyAction{lvm::DmUuid(group.uuid, kept.uuid), true});
-  }
-  return plan;
+  return {lvm::SplitCow{.group = group, .name = kept.name, .store = store.lv->name}};
 }
 
 bool HasSnapshot(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv) {

@@ -13,11 +13,10 @@
 
 namespace quarry::engine {
 
-// Begins to keep the present bytes of a volume, which is active, in a new LV called `store`. `read_only`: the
-// volume's device is, and LVM's new table would make it writable. `node_hash`: as CreateWish::node_hash.
-// kNoSpace: the pool has no space for a store that cannot overflow.
+// Begins to keep the present bytes of a volume, which is active, in a new LV called `store`. `node_hash`: as
+// CreateWish::node_hash. kNoSpace: the pool has no space for a store that cannot overflow.
 Result<Plan> PlanKeep(const Catalog& catalog, const Record& volume, const PoolConfig& pool,
-                      const std::string& store, const std::string& node_hash, bool read_only);
+                      const std::string& store, const std::string& node_hash);
 
 // The managed volume that a store is bound to. nullptr: it is no store, or bound to nothing, or not to the
 // volume that its tags name.
@@ -26,7 +25,7 @@ const lvm::LogicalVolume* KeptVolume(const Record& store);
 // Separates a store from its volume `kept`. A store that is entirely on missing disks that were given up (PV
 // uuids) is removed instead: it keeps the volume from being activated, and the disks in the group. The bytes
 // on those disks stay there.
-Plan PlanEndKeeping(const Record& store, const lvm::LogicalVolume& kept, bool read_only,
+Plan PlanEndKeeping(const Record& store, const lvm::LogicalVolume& kept,
                     const std::set<std::string>& given_up = {});
 
 // Whether a snapshot is bound to the volume: a store, or somebody else's.

@@ -1,11 +1,11 @@
 // Plans that make the kernel load another table for a volume that is in use.
 #pragma once
 
-#include <functional>
 #include <set>
 #include <string>
 
 #include "base/call.h"
+#include "base/log.h"
 #include "base/result.h"
 #include "engine/model/catalog.h"
 #include "engine/plan/actions.h"
@@ -13,16 +13,16 @@
 
 namespace quarry::engine {
 
-// Runs the plan that `make` returns, counted (RunCounted); the caller has the pool's turn. Whatever it ends
-// with, the volume with this device-mapper UUID is not suspended afterwards, as a killed LVM leaves it, and
-// is read-only if it was before, which LVM forgets. `make` is told whether it is.
-Status RunReloading(Pool& pool, const World& world, const lvm::VolumeGroup& group,
-                    const lvm::LogicalVolume& volume, const std::function<Plan(bool read_only)>& make,
-                    const Call& call);
+// Runs `plan`, counted (RunCounted), which changes the tables of this volume; the caller has the pool's turn.
+// LVM's new tables permit writes: a volume that was read-only, such as a raw one that is published so, is
+// made read-only again after each of them. If the plan fails, the volume is neither left suspended, as a
+// killed LVM leaves it, nor writable.
+Status RunReloading(Pool& pool, const World& world, const Logger& log, const lvm::VolumeGroup& group,
+                    const lvm::LogicalVolume& volume, Plan plan, const Call& call);
 
 // Separates the store of a copy that has ended from its volume `kept` (plan/plan_cow.h).
-Status EndKeeping(Pool& pool, const World& world, const Record& store, const lvm::LogicalVolume& kept,
-                  const std::set<std::string>& given_up, const Call& call);
+Status EndKeeping(Pool& pool, const World& world, const Logger& log, const Record& store,
+                  const lvm::LogicalVolume& kept, const std::set<std::string>& given_up, const Call& call);
 
 // Removes the devices that a failed or killed lvcreate leaves of a store that is not bound to its volume: of
 // the store, and a second one on the extents of the volume, below it. LVM does not see the latter any more.

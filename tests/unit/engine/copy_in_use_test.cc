@@ -162,8 +162,7 @@ TEST_F(CopyInUseTest, WhatAKillLeavesIsEndedAtTheNextStart) {
   const lvm::LogicalVolume& lv = *group->FindLv(lvm::ParseVolumeId(source)->lv_name);
   const Catalog catalog = ReadCatalog("default", group);
   const std::string store = lvm::NewLvName();
-  const auto plan =
-      PlanKeep(catalog, *catalog.ById(source), {.name = "default", .group = "vg0"}, store, "", false);
+  const auto plan = PlanKeep(catalog, *catalog.ById(source), {.name = "default", .group = "vg0"}, store, "");
   ASSERT_TRUE(plan.has_value()) << plan.error().message();
   engine_.reset();
   ASSERT_TRUE(lvm_.Apply(std::get<lvm::Change>(plan->front()), Soon()).has_value());
@@ -188,8 +187,7 @@ TEST_F(CopyInUseTest, AStoreGoesWithADiskThatIsGivenUp) {
   const std::string name = lvm::ParseVolumeId(source)->lv_name;
   const Catalog catalog = ReadCatalog("default", *lvm_.Read("vg0", Soon()));
   const std::string store = lvm::NewLvName();
-  const Plan plan =
-      *PlanKeep(catalog, *catalog.ById(source), {.name = "default", .group = "vg0"}, store, "", false);
+  const Plan plan = *PlanKeep(catalog, *catalog.ById(source), {.name = "default", .group = "vg0"}, store, "");
   engine_.reset();
   ASSERT_TRUE(lvm_.Apply(std::get<lvm::Change>(plan.front()), Soon()).has_value());
   const std::string disk = [&] {
@@ -208,7 +206,7 @@ TEST_F(CopyInUseTest, AStoreGoesWithADiskThatIsGivenUp) {
   const auto record = std::ranges::find(left.records, true, [](const Record& r) { return r.tags.cow; });
   ASSERT_NE(record, left.records.end());
   const auto end = [&](const std::set<std::string>& given_up) {
-    return PlanEndKeeping(*record, *KeptVolume(*record), false, given_up);
+    return PlanEndKeeping(*record, *KeptVolume(*record), given_up);
   };
   EXPECT_TRUE(Is<lvm::SplitCow>(end({}).front())) << "the disk may come back";
   EXPECT_TRUE(Is<lvm::DropCow>(end({disk}).front()));

@@ -100,8 +100,7 @@ TEST_F(MendingTest, AStoreOfACopyDoesNotKeepALegFromBeingRebuilt) {
   const std::string id = Create("mirror", "raid1", 40);
   const Catalog catalog = ReadCatalog("default", Group());
   const std::string store = lvm::NewLvName();
-  const auto keep =
-      PlanKeep(catalog, *catalog.ById(id), {.name = "default", .group = "vg0"}, store, "", false);
+  const auto keep = PlanKeep(catalog, *catalog.ById(id), {.name = "default", .group = "vg0"}, store, "");
   ASSERT_TRUE(keep.has_value()) << keep.error().message();
   ASSERT_TRUE(lvm_.Apply(std::get<lvm::Change>(keep->front()), Soon()).has_value());
   SetMissing(Legs(id)[1]);
@@ -121,8 +120,7 @@ TEST_F(MendingTest, AVolumeIsNotGivenUpBecauseTheStoreOfItsCopyIsLost) {
   const std::string id = Create("line", "linear", 40);
   const Catalog catalog = ReadCatalog("default", Group());
   const std::string store = lvm::NewLvName();
-  const auto keep =
-      PlanKeep(catalog, *catalog.ById(id), {.name = "default", .group = "vg0"}, store, "", false);
+  const auto keep = PlanKeep(catalog, *catalog.ById(id), {.name = "default", .group = "vg0"}, store, "");
   ASSERT_TRUE(keep.has_value()) << keep.error().message();
   ASSERT_TRUE(lvm_.Apply(std::get<lvm::Change>(keep->front()), Soon()).has_value());
   SetMissing(lvm::LegPvs(*Group(), *Group()->FindLv(store)).front().front());
