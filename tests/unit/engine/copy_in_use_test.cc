@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "engine/plan/plan_cow.h"
+#include "tests/unit/engine/bound_store.h"
 #include "tests/unit/engine/copy_fixture.h"
 
 namespace quarry::engine {
@@ -158,14 +159,8 @@ TEST_F(CopyInUseTest, AFailureLeavesNothing) {
 
 TEST_F(CopyInUseTest, WhatAKillLeavesIsEndedAtTheNextStart) {
   const std::string source = MakeUsed("one");
-  const lvm::Snapshot group = *lvm_.Read("vg0", Soon());
-  const lvm::LogicalVolume& lv = *group->FindLv(lvm::ParseVolumeId(source)->lv_name);
-  const Catalog catalog = ReadCatalog("default", group);
-  const std::string store = lvm::NewLvName();
-  const auto plan = PlanKeep(catalog, *catalog.ById(source), {.name = "default", .group = "vg0"}, store, "");
-  ASSERT_TRUE(plan.has_value()) << plan.error().message();
   engine_.reset();
-  ASSERT_TRUE(lvm_.Apply(std::get<lvm::Change>(plan->front()), Soon()).has_value());
+  BindStore(lvm_, source);
   ASSERT_FALSE(IsAlone(source));
   {
     const lvm::Snapshot now = *lvm_.Read("vg0", Soon());
@@ -174,7 +169,7 @@ TEST_F(CopyInUseTest, WhatAKillLeavesIsEndedAtTheNextStart) {
     EXPECT_EQ(CheckAlone(*left.ById(source)).error().code(), Code::kUnavailable);
     const auto record = std::ranges::find(left.records, true, [](const Record& r) { return r.tags.cow; });
     ASSERT_NE(record, left.records.end());
-    EXPECT_EQ(KeptVolume(*record), now->FindLv(lv.name));
+    EXPECT_EQ(KeptVolume(*record), now->FindLv(lvm::ParseVolumeId(source)->lv_name));
   }
   Restart();
   EXPECT_TRUE(IsAlone(source)) << "before the pool serves";
@@ -185,11 +180,8 @@ TEST_F(CopyInUseTest, WhatAKillLeavesIsEndedAtTheNextStart) {
 TEST_F(CopyInUseTest, AStoreGoesWithADiskThatIsGivenUp) {
   const std::string source = MakeUsed("one");
   const std::string name = lvm::ParseVolumeId(source)->lv_name;
-  const Catalog catalog = ReadCatalog("default", *lvm_.Read("vg0", Soon()));
-  const std::string store = lvm::NewLvName();
-  const Plan plan = *PlanKeep(catalog, *catalog.ById(source), {.name = "default", .group = "vg0"}, store, "");
   engine_.reset();
-  ASSERT_TRUE(lvm_.Apply(std::get<lvm::Change>(plan.front()), Soon()).has_value());
+  const std::string store = BindStore(lvm_, source);
   const std::string disk = [&] {
     const lvm::Snapshot group = *lvm_.Read("vg0", Soon());
     const auto pvs = lvm::LegPvs(*group, *group->FindLv(store));

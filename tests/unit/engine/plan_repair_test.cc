@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/plan/plan_cow.h"
+#include "tests/unit/engine/bound_store.h"
 #include "tests/unit/engine/eventually.h"
 #include "tests/unit/engine/repair_world.h"
 
@@ -98,11 +98,7 @@ TEST_F(MendingTest, ALostLegIsRebuiltOnASeparateDiskAfterTheDelay) {
 
 TEST_F(MendingTest, AStoreOfACopyDoesNotKeepALegFromBeingRebuilt) {
   const std::string id = Create("mirror", "raid1", 40);
-  const Catalog catalog = ReadCatalog("default", Group());
-  const std::string store = lvm::NewLvName();
-  const auto keep = PlanKeep(catalog, *catalog.ById(id), {.name = "default", .group = "vg0"}, store, "");
-  ASSERT_TRUE(keep.has_value()) << keep.error().message();
-  ASSERT_TRUE(lvm_.Apply(std::get<lvm::Change>(keep->front()), Soon()).has_value());
+  const std::string store = BindStore(lvm_, id);
   SetMissing(Legs(id)[1]);
   Mend();
   Pass(std::chrono::seconds(60));
@@ -118,11 +114,7 @@ TEST_F(MendingTest, AStoreOfACopyDoesNotKeepALegFromBeingRebuilt) {
 
 TEST_F(MendingTest, AVolumeIsNotGivenUpBecauseTheStoreOfItsCopyIsLost) {
   const std::string id = Create("line", "linear", 40);
-  const Catalog catalog = ReadCatalog("default", Group());
-  const std::string store = lvm::NewLvName();
-  const auto keep = PlanKeep(catalog, *catalog.ById(id), {.name = "default", .group = "vg0"}, store, "");
-  ASSERT_TRUE(keep.has_value()) << keep.error().message();
-  ASSERT_TRUE(lvm_.Apply(std::get<lvm::Change>(keep->front()), Soon()).has_value());
+  const std::string store = BindStore(lvm_, id);
   SetMissing(lvm::LegPvs(*Group(), *Group()->FindLv(store)).front().front());
   lvm_.Happen("vg0", [&](lvm::VolumeGroup& group) {  // as LVM reports it
     std::ranges::find(group.lvs, lvm::ParseVolumeId(id)->lv_name, &lvm::LogicalVolume::name)->partial = true;
