@@ -62,10 +62,7 @@ std::vector<ChangedRun> Expected(const MetadataImage::Mappings& base, const Meta
 
 TEST(DifferenceTest, EachKindOfChangeIsARun) {
   MetadataImage image(6);
-  image.Create(1);
-  for (uint64_t block = 0; block < 50; ++block) {
-    image.Map(1, block);
-  }
+  image.CreateMapped(1, 50);
   image.Snapshot(1, 2);
   image.Map(1, 10);
   image.Map(1, 11);
@@ -83,10 +80,7 @@ TEST(DifferenceTest, EachKindOfChangeIsARun) {
 
 TEST(DifferenceTest, EqualDevicesNeedNoNode) {
   MetadataImage image(6);
-  image.Create(1);
-  for (uint64_t block = 0; block < 50; ++block) {
-    image.Map(1, block);
-  }
+  image.CreateMapped(1, 50);
   image.Snapshot(1, 2);
   MetadataReader reader = MustOpen(image.Source());
   EXPECT_TRUE(Difference(reader, 1, 2).empty());
@@ -96,10 +90,7 @@ TEST(DifferenceTest, EqualDevicesNeedNoNode) {
 // The tree grows by a level, and nodes are split. What both share is found nevertheless.
 TEST(DifferenceTest, TreesOfDifferentHeightAreComparedByTheirSharedNodes) {
   MetadataImage image(6);
-  image.Create(1);
-  for (uint64_t block = 0; block < 200; ++block) {
-    image.Map(1, block);
-  }
+  image.CreateMapped(1, 200);
   image.Snapshot(1, 2);
   for (uint64_t block = 200; block < 600; ++block) {
     image.Map(1, block);
@@ -178,10 +169,7 @@ RC_GTEST_PROP(DifferencePropertyTest, AWalkThatContinuesAfterEachRunGivesTheSame
 TEST(DifferenceTest, TheCostIsThatOfTheChange) {
   constexpr uint64_t kMappings = 1'000'000, kChanged = 1'000;
   MetadataImage image;
-  image.Create(1);
-  for (uint64_t block = 0; block < kMappings; ++block) {
-    image.Map(1, block);
-  }
+  image.CreateMapped(1, kMappings);
   image.Snapshot(1, 2);
   for (uint64_t i = 0; i < kChanged; ++i) {
     image.Map(1, i * (kMappings / kChanged));

@@ -46,10 +46,7 @@ std::set<uint64_t> Expected(const MetadataImage& image, const std::set<DeviceId>
 
 TEST(ExclusiveTest, BlocksThatASnapshotSharesAreNotExclusive) {
   MetadataImage image(6);
-  image.Create(1);
-  for (uint64_t block = 0; block < 40; ++block) {
-    image.Map(1, block);
-  }
+  image.CreateMapped(1, 40);
   image.Snapshot(1, 2);
   image.Map(1, 7);  // data block 40
   EXPECT_EQ(BlocksIn(*Exclusive(image.Source(true), {1})), (std::set<uint64_t>{40}));
@@ -106,10 +103,7 @@ TEST(ExclusiveTest, DamageInAnotherDeviceGivesNoSet) {
 // A hundred snapshots cost what they do not share.
 TEST(ExclusiveTest, SharedNodesAreReadOnce) {
   MetadataImage image;
-  image.Create(1);
-  for (uint64_t block = 0; block < 50000; ++block) {
-    image.Map(1, block);
-  }
+  image.CreateMapped(1, 50000);
   for (DeviceId id = 2; id <= 100; ++id) {
     image.Map(1, id * 17);
     image.Snapshot(1, id);

@@ -91,6 +91,13 @@ void MetadataImage::Create(DeviceId id) {
   model_[id] = {};
 }
 
+void MetadataImage::CreateMapped(DeviceId id, uint64_t blocks) {
+  Create(id);
+  for (uint64_t block = 0; block < blocks; ++block) {
+    Map(id, block);
+  }
+}
+
 void MetadataImage::Snapshot(DeviceId origin, DeviceId id) {
   ++time_;  // all nodes are shared from now on
   trees_[id] = trees_.at(origin);

@@ -47,6 +47,8 @@ class MetadataImage {
       : fan_out_(fan_out), data_blocks_(data_blocks) {}
 
   void Create(DeviceId id);
+  // With its first `blocks` blocks mapped, in order.
+  void CreateMapped(DeviceId id, uint64_t blocks);
   void Snapshot(DeviceId origin, DeviceId id);
   void Delete(DeviceId id);
   // Each takes the next free data block if none is given.

@@ -197,10 +197,7 @@ RC_GTEST_PROP(MetadataReaderPropertyTest, DevicesAndRunsAreThoseOfTheHistory, (u
 
 TEST(MetadataReaderTest, StartingLateReadsOnlyThePathToThere) {
   MetadataImage image;
-  image.Create(1);
-  for (uint64_t block = 0; block < 20000; ++block) {
-    image.Map(1, block);
-  }
+  image.CreateMapped(1, 20000);
   MetadataReader reader = MustOpen(image.Source());
   const auto before = reader.reads();
   EXPECT_EQ(RunsOf(reader, 1, 19999), (std::vector<MappingRun>{{19999, 19999, 1}}));
