@@ -53,6 +53,10 @@ constexpr std::string_view kSnapshot = "snapshot";
 constexpr std::string_view kDroppingKey = "quarry.dropping";
 constexpr std::string_view kTrue = "true";
 
+// Suffixes of device-mapper names and UUIDs.
+constexpr std::string_view kBelow = "-real";
+constexpr std::string_view kStore = "-cow";
+
 // lvm(8) allows tags of 1024 characters. A longer value continues in "<key>.1", "<key>.2", …
 constexpr size_t kTagValueLimit = 960;
 
@@ -623,6 +627,23 @@ Result<std::optional<std::string>> CsilvmName(std::string_view lv_name,
 
 std::string DmUuid(std::string_view vg_uuid, std::string_view lv_uuid) {
   return fmt::format("{}{}{}", kDmUuidPrefix, WithoutHyphens(vg_uuid), WithoutHyphens(lv_uuid));
+}
+
+std::string DmUuidBelow(std::string_view dm_uuid) {
+  return fmt::format("{}{}", dm_uuid, kBelow);
+}
+
+std::string DmUuidOfStore(std::string_view dm_uuid) {
+  return fmt::format("{}{}", dm_uuid, kStore);
+}
+
+std::string_view WithoutLayer(std::string_view dm_name) {
+  for (const std::string_view layer : {kBelow, kStore}) {
+    if (dm_name.ends_with(layer)) {
+      return dm_name.substr(0, dm_name.size() - layer.size());
+    }
+  }
+  return dm_name;
 }
 
 bool IsDmUuidOf(std::string_view dm_uuid, std::string_view lv_uuid) {

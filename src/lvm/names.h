@@ -203,6 +203,12 @@ Result<std::optional<std::string>> CsilvmName(std::string_view lv_name, const st
 std::string DmUuid(std::string_view vg_uuid, std::string_view lv_uuid);
 // The prefix of all these UUIDs.
 inline constexpr std::string_view kDmUuidPrefix = "LVM-";
+// While a snapshot (COW) lies on an LV, LVM puts devices between (lib/activate/dev_manager.c). UUIDs of the
+// one below the LV that has this UUID, and of the one on the extents of the snapshot's LV that has it.
+std::string DmUuidBelow(std::string_view dm_uuid);
+std::string DmUuidOfStore(std::string_view dm_uuid);
+// The device's name without what marks it as one of these two: "vg-x-real" → "vg-x".
+std::string_view WithoutLayer(std::string_view dm_name);
 // Whether `dm_uuid` belongs to the LV itself, in whatever group. `lv_uuid` with or without hyphens.
 bool IsDmUuidOf(std::string_view dm_uuid, std::string_view lv_uuid);
 // device-mapper's name: both names with hyphens doubled, joined by one hyphen.

@@ -97,12 +97,7 @@ std::string VolumeOf(const std::string& device_name, const std::string& group) {
   if (!device_name.starts_with(prefix)) {
     return "";
   }
-  std::string_view name = std::string_view(device_name).substr(prefix.size());
-  for (const std::string_view layer : {"-real", "-cow"}) {  // while a volume in use is copied
-    if (name.ends_with(layer) && lvm::IsOurLvName(name.substr(0, name.size() - layer.size()))) {
-      name.remove_suffix(layer.size());
-    }
-  }
+  const std::string_view name = lvm::WithoutLayer(std::string_view(device_name).substr(prefix.size()));
   return std::string(lvm::IsOurLvName(name) ? name : lvm::OurLvNameIn(name));
 }
 
@@ -112,7 +107,7 @@ std::string AdoptedVolumeOf(const dm::Device& device, const Catalog& catalog) {
   for (const Record& record : catalog.records) {
     const std::string name = lvm::DmName(catalog.group->name, record.lv->name);
     if (!lvm::IsOurLvName(record.lv->name) &&
-        (device.name == name || device.uuid == BelowKept(record.DmUuid()) ||
+        (device.name == name || device.uuid == lvm::DmUuidBelow(record.DmUuid()) ||
          device.name.starts_with(name + "_rimage_") || device.name.starts_with(name + "_rmeta_"))) {
       return record.lv->name;
     }
@@ -125,9 +120,9 @@ std::string AdoptedVolumeOf(const dm::Device& device, const Catalog& catalog) {
 bool IsLooseLayer(const dm::Device& device, const Catalog& catalog) {
   return std::ranges::any_of(catalog.records, [&](const Record& record) {
     const auto is_bound = [&](const lvm::LogicalVolume& other) { return other.origin == record.lv->name; };
-    return (device.uuid == BelowKept(record.DmUuid()) &&
+    return (device.uuid == lvm::DmUuidBelow(record.DmUuid()) &&
             std::ranges::none_of(catalog.group->lvs, is_bound)) ||
-           (device.uuid == OfStore(record.DmUuid()) && record.lv->origin.empty());
+           (device.uuid == lvm::DmUuidOfStore(record.DmUuid()) && record.lv->origin.empty());
   });
 }
 

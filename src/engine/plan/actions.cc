@@ -7,7 +7,6 @@
 #include "base/call_record.h"
 
 #include "engine/model/catalog.h"
-#include "engine/plan/plan_cow.h"
 #include "engine/plan/proven_write.h"
 #include "engine/raid/stopped_array.h"
 #include "lvm/names.h"
@@ -142,7 +141,8 @@ Result<bool> IsSuspended(const lvm::VolumeGroup& group, const lvm::LogicalVolume
   for (const lvm::LogicalVolume& other : group.lvs) {
     if (other.origin == lv.name) {
       const std::string store = lvm::DmUuid(group.uuid, other.uuid);
-      uuids.insert(uuids.end(), {store, OfStore(store), BelowKept(lvm::DmUuid(group.uuid, lv.uuid))});
+      uuids.insert(uuids.end(),
+                   {store, lvm::DmUuidOfStore(store), lvm::DmUuidBelow(lvm::DmUuid(group.uuid, lv.uuid))});
     }
   }
   for (const std::string& uuid : uuids) {

@@ -102,12 +102,4 @@ bool HasSnapshot(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv) {
   return std::ranges::find(group.lvs, lv.name, &lvm::LogicalVolume::origin) != group.lvs.end();
 }
 
-std::string BelowKept(const std::string& dm_uuid) {
-  return dm_uuid + "-real";
-}
-
-std::string OfStore(const std::string& dm_uuid) {
-  return dm_uuid + "-cow";
-}
-
 }  // namespace quarry::engine

@@ -31,9 +31,4 @@ Plan PlanEndKeeping(const Record& store, const lvm::LogicalVolume& kept,
 // Whether a snapshot is bound to the volume: a store, or somebody else's.
 bool HasSnapshot(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv);
 
-// Device-mapper's UUIDs of the devices that exist while a store is bound to a volume: the one below the
-// volume with the UUID `dm_uuid`, and the one on the extents of the store with that UUID.
-std::string BelowKept(const std::string& dm_uuid);
-std::string OfStore(const std::string& dm_uuid);
-
 }  // namespace quarry::engine

@@ -25,7 +25,7 @@ Plan PlanUndo(const World& world, const lvm::VolumeGroup& group, const lvm::Logi
   if (!top.has_value() || !top->has_value()) {
     return {};
   }
-  const auto below = world.dm.Find(BelowKept(uuid));
+  const auto below = world.dm.Find(lvm::DmUuidBelow(uuid));
   Plan undo;
   if ((*top)->suspended || (below.has_value() && below->has_value() && (*below)->suspended)) {
     undo.push_back(ActivateAction{group.name, {volume.name}});
@@ -72,10 +72,10 @@ void DropDevicesOfStore(const World& world, const Record& store, const Call& cal
     return;
   }
   (void)Execute({DeactivateAction{group.name, store.lv->name, store.DmUuids()}}, world, call);
-  (void)world.dm.Remove(OfStore(store.DmUuid()));
+  (void)world.dm.Remove(lvm::DmUuidOfStore(store.DmUuid()));
   for (const lvm::LogicalVolume& lv : group.lvs) {
     if (!lv.hidden && lvm::BearsId(lv.tags, store.tags.source) && !HasSnapshot(group, lv)) {
-      (void)world.dm.Remove(BelowKept(lvm::DmUuid(group.uuid, lv.uuid)));
+      (void)world.dm.Remove(lvm::DmUuidBelow(lvm::DmUuid(group.uuid, lv.uuid)));
     }
   }
 }

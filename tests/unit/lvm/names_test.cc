@@ -123,6 +123,14 @@ TEST(Tags, ShowAnInlineVolume) {
   EXPECT_EQ(ParseTags(built).error().code(), Code::kCorrupt);
 }
 
+TEST(DeviceNames, OfLayersComeFromThoseOfTheVolume) {
+  EXPECT_EQ(DmUuidBelow("LVM-x"), "LVM-x-real");
+  EXPECT_EQ(DmUuidOfStore("LVM-x"), "LVM-x-cow");
+  EXPECT_EQ(WithoutLayer("vg-x-real"), "vg-x");
+  EXPECT_EQ(WithoutLayer("vg-x-cow"), "vg-x");
+  EXPECT_EQ(WithoutLayer("vg-x"), "vg-x");
+}
+
 TEST(Tags, ShowTheStoreOfACopy) {
   VolumeTags tags = Sample();
   EXPECT_FALSE((*ParseTags(BuildTags(tags)))->cow);
