@@ -233,15 +233,14 @@ Result<Still> OpenIdle(const Job& job) {
 
 // The plan for the temporary store.
 Result<Plan> PlanStore(const Job& job, const Catalog& catalog) {
-  Node& node = job.parts.node;
   const Record* const now = catalog.ByUuid(job.source.record.lv->uuid);
   if (now == nullptr) {
     return Error(Code::kUnavailable,
                  fmt::format("{} was changed by another process: try again", InWords(job.source.record)));
   }
   QUARRY_TRY(CheckAlone(*now));
-  const std::string hash = node.config.node.empty() ? "" : lvm::NodeHash(node.config.node);
-  QUARRY_ASSIGN(Plan plan, PlanKeep(catalog, *now, job.source.pool->config, job.store, hash));
+  QUARRY_ASSIGN(Plan plan,
+                PlanKeep(catalog, *now, job.source.pool->config, job.store, job.parts.node.id_hash()));
   QUARRY_TRY(CheckMetadataRoom(catalog, MetadataFor(plan)));
   return plan;
 }

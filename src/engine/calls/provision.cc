@@ -214,7 +214,7 @@ Result<Volume> MakeNewVolume(Parts& parts, Pool& pool, CreateWish wish, const Ca
   if (wish.lv_name.empty()) {
     wish.lv_name = lvm::NewLvName();
   }
-  wish.node_hash = parts.node.config.node.empty() ? "" : lvm::NodeHash(parts.node.config.node);
+  wish.node_hash = parts.node.id_hash();
   if (wish.asked == Bytes{}) {
     wish.asked = range.required;
   }

@@ -22,6 +22,7 @@
 #include "engine/pool/volume_notes.h"
 #include "engine/raid/stopped_array.h"
 #include "engine/world.h"
+#include "lvm/names.h"
 
 namespace quarry::engine {
 
@@ -63,6 +64,8 @@ struct Node {
   EngineConfig config;
   World world;
   const Logger& log;
+  // What the ids of new volumes say of this node (CreateWish::node_hash).
+  std::string id_hash() const { return config.node.empty() ? "" : lvm::NodeHash(config.node); }
   std::vector<std::unique_ptr<Pool>> pools;
   KeyLocks locks;
   Gate gate;  // open from construction to the stop
