@@ -23,6 +23,9 @@ struct Device {
   uint32_t open_count = 0;
   bool suspended = false;
   bool read_only = false;  // as BLKROGET reports
+  // False between the device's creation and its table: nothing can be read, and it may have no node yet.
+  bool has_table = true;
+  bool IsUsable() const { return has_table && !suspended; }
   // devtmpfs always has this node, whatever udev does.
   std::string Node() const { return "/dev/dm-" + std::to_string(minor); }
 };

@@ -87,6 +87,7 @@ dm::Device FakeDm::AddDevice(const std::string& uuid, const std::string& name, B
   it->second.Resize(size);
   it->second.device.read_only = read_only;
   it->second.device.suspended = false;
+  it->second.device.has_table = true;
   return it->second.device;
 }
 
@@ -132,6 +133,13 @@ void FakeDm::SetSuspended(const std::string& uuid, bool suspended) {
   const std::lock_guard lock(mutex_);
   if (const auto it = devices_.find(uuid); it != devices_.end()) {
     it->second.device.suspended = suspended;
+  }
+}
+
+void FakeDm::TakeTable(const std::string& uuid) {
+  const std::lock_guard lock(mutex_);
+  if (const auto it = devices_.find(uuid); it != devices_.end()) {
+    it->second.device.has_table = false;
   }
 }
 
@@ -340,6 +348,9 @@ Result<UniqueFd> FakeDm::OpenAlways(const std::string& uuid, int flags) {
     return Error(Code::kNotFound, fmt::format("device {} is not active", uuid));
   }
   const State& state = it->second;
+  if (!state.device.has_table) {
+    return Error(Code::kUnavailable, fmt::format("{} has no node", state.device.name));
+  }
   const bool writing = (flags & O_ACCMODE) != O_RDONLY;
   if (writing && state.device.read_only) {
     return Error(Code::kPrecondition, fmt::format("{} is read-only", state.device.name));

@@ -35,6 +35,8 @@ class FakeDm final : public dm::DmApi {
   Status RemoveDevice(const std::string& uuid);
   Status SetSize(const std::string& uuid, Bytes size);
   void SetSuspended(const std::string& uuid, bool suspended);
+  // As between LVM's creation of the device and its table, which AddDevice gives it again.
+  void TakeTable(const std::string& uuid);
   // nullopt: not a raid device, as every device is at first.
   void SetRaid(const std::string& uuid, std::optional<dm::RaidStatus> status);
   // The scrub in progress ends with this number of mismatches.

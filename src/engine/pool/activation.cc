@@ -14,7 +14,7 @@ constexpr size_t kMost = 40;
 
 bool IsActive(const Record& record, const World& world) {
   const auto device = world.dm.Find(record.DmUuid());
-  return device.has_value() && device->has_value() && !(*device)->suspended;
+  return device.has_value() && device->has_value() && (*device)->IsUsable();
 }
 
 // A leg that cannot be removed is in use; LVM then fails with the reason.

@@ -71,7 +71,7 @@ Result<std::optional<Stack>> Node::StackOn(const std::string& lv_uuid) {
 
 Result<Stack> Node::EnsureActive(const Found& found, const Call& call) {
   QUARRY_ASSIGN(auto stack, StackOn(found.record.DmUuid()));
-  if (stack.has_value() && !stack->lv.suspended) {
+  if (stack.has_value() && stack->lv.IsUsable()) {
     return std::move(*stack);
   }
   if (!stack.has_value() && found.record.lv->partial) {

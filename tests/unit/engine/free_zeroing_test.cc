@@ -52,7 +52,10 @@ class FreeZeroingTest : public testing::Test {
   void Start(Bytes rate) { Restart({.zero_free = rate}); }
   static Call Soon() { return CallWithin(milliseconds(20000)); }
   void HoldPieces() {
-    erase_.OnPiece([this](const fakes::FakeErase::Piece&) { go_.wait(false); });
+    erase_.OnPiece([this](const fakes::FakeErase::Piece&) {
+      piece_is_held_ = true;
+      go_.wait(false);
+    });
   }
   void LetPiecesGo() {
     go_ = true;
@@ -86,6 +89,7 @@ class FreeZeroingTest : public testing::Test {
   }
 
   std::atomic<bool> go_ = false;
+  std::atomic<bool> piece_is_held_ = false;  // by HoldPieces: the group is held too
   fakes::FakeLvm lvm_;
   fakes::FakeDm dm_;
   fakes::FakeErase erase_;
@@ -253,16 +257,14 @@ TEST_F(FreeZeroingTest, AMissingDiskStopsIt) {
 TEST_F(FreeZeroingTest, AHolderThatAnotherProgramTookIsNotRemoved) {
   HoldPieces();
   Start(kFast);
-  ASSERT_TRUE(Eventually([&] { return Figures().zeroing > Bytes{}; }));
+  ASSERT_TRUE(Eventually([&] { return piece_is_held_.load(); }));
   std::jthread administrator([this] {
     lvm_.Edit("vg0", [](lvm::VolumeGroup& group) {
       group.lvs.front().name = "theirs";
       group.lvs.front().tags.clear();
     });
   });
-  while (!lvm_.IsWaitedFor("vg0")) {
-    std::this_thread::sleep_for(milliseconds(1));
-  }
+  EXPECT_TRUE(Eventually([&] { return lvm_.IsWaitedFor("vg0"); }));
   LetPiecesGo();
   administrator.join();
   EXPECT_TRUE(Eventually([&] { return Figures().zeroing == Bytes{}; }));

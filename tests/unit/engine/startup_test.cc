@@ -162,6 +162,15 @@ TEST_F(ReconcileTest, AVolumeLeftSuspendedIsResumed) {
   lvm_.SetOnCall(nullptr);
 }
 
+// Another LVM command has created the device, and is about to load its table.
+TEST_F(ReconcileTest, ADeviceWithoutTableDoesNotCountAsActive) {
+  ASSERT_TRUE(Start().has_value());
+  const std::string id = Create("one");
+  dm_.TakeTable(dm_.Devices().front().uuid);
+  const auto staged = engine_->volumes().Stage({id, *AbsolutePath::Parse("/stage"), {}}, Soon());
+  EXPECT_TRUE(staged.has_value()) << staged.error().message();
+}
+
 // LVM was killed between loading the table of a growth that was never committed and loading the table of the
 // metadata.
 TEST_F(ReconcileTest, ADeviceThatMapsTooManyExtentsIsReloaded) {
