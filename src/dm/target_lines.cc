@@ -3,11 +3,12 @@
 #include <libdevmapper.h>
 
 #include <algorithm>
-#include <charconv>
 #include <memory>
 #include <optional>
 
 #include <fmt/format.h>
+
+#include "dm/line_words.h"
 
 namespace quarry::dm {
 namespace {
@@ -16,26 +17,6 @@ struct DmPoolDestroy {
   void operator()(dm_pool* pool) const { dm_pool_destroy(pool); }
 };
 using DmPool = std::unique_ptr<dm_pool, DmPoolDestroy>;
-
-std::vector<std::string_view> Words(std::string_view text) {
-  std::vector<std::string_view> out;
-  while (true) {
-    const size_t begin = text.find_first_not_of(' ');
-    if (begin == std::string_view::npos) {
-      return out;
-    }
-    text.remove_prefix(begin);
-    out.push_back(text.substr(0, text.find(' ')));
-    text.remove_prefix(out.back().size());
-  }
-}
-
-std::optional<uint64_t> Number(std::string_view word) {
-  uint64_t value = 0;
-  const char* const end = word.data() + word.size();
-  const auto parsed = std::from_chars(word.data(), end, value);
-  return parsed.ec == std::errc() && parsed.ptr == end ? std::optional(value) : std::nullopt;
-}
 
 // The position of the first pair of device and offset, the number of pairs, and the sectors that each pair
 // maps. nullopt: another type, or not understood.
