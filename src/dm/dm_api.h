@@ -1,6 +1,6 @@
 // The seam to device-mapper: the kernel's active devices, by UUID. LVM creates and removes the devices. This
-// seam only inspects them, with two exceptions: it removes devices that LVM lost track of, and it starts
-// scrubs of raid devices.
+// seam only inspects them, with exceptions: it removes devices that LVM lost track of, starts scrubs of raid
+// devices, sends messages to thin pools, and suspends and resumes.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "base/units.h"
+#include "dm/thin_api.h"
 
 namespace quarry::dm {
 
@@ -110,6 +111,39 @@ class DmApi {
   // Makes the whole device read-only or writable (BLKROSET). A read-only device refuses every write, from any
   // process. kNotFound: not active.
   virtual Status SetReadOnly(const std::string& uuid, bool read_only) = 0;
+
+  // The status of a thin pool. `uuid` is that of LVM's pool: a pool that has or had thin volumes is the
+  // device with the suffix "-tpool", and a new pool is the one without. The answer names the right one.
+  // nullopt: no such pool is active. kCorrupt: a status line with unknown words. The status is read without a
+  // commit, so it may be a second old; but it waits for a commit in progress, thus perhaps for a disk.
+  // DM_TABLE_STATUS.
+  virtual Result<std::optional<ThinPoolStatus>> ThinPool(const std::string& uuid) = 0;
+
+  // The status of a thin device. nullopt: no such device, or not a thin one, or it has no table yet. As
+  // Raid() if a snapshot of type COW lies on it; otherwise as ThinPool().
+  virtual Result<std::optional<ThinStatus>> Thin(const std::string& uuid) = 0;
+
+  // Sends a message to a thin pool (`uuid` as for ThinPool) and returns once it is committed to the disk. No
+  // message may be repeated blindly, so "already there" and "already gone" are errors:
+  // kAlreadyExists: CreateThin, CreateSnap, and the pool has a device with that id, with whatever content.
+  // kNotFound: DeleteThin, CreateSnap, and the pool has no such device or origin; ReleaseMetadataSnap, and
+  // none is held. kPrecondition: the pool is not active, is read-only, has failed or needs a check;
+  // DeleteThin of an active device; ReserveMetadataSnap while one is held, or if the pool is out of data
+  // space. kNoSpace: no metadata is free; for ReserveMetadataSnap also if no more than the low water mark is.
+  // kIo: the commit failed. The pool is read-only then, without the change. kInvalidArgument: more than 24
+  // bits. Waits for disks. DM_TARGET_MSG.
+  virtual Status SendToPool(const std::string& uuid, const PoolMessage& message) = 0;
+
+  // Suspends the device: waits until all its I/O has reached the disks, and holds back further I/O until
+  // Resume(). OK if it is suspended already. Use Suspension (dm/suspension.h), which resumes in any case.
+  // Waits for disks and, with kTake, for the write-back of the file system, without a limit. kNotFound: not
+  // active. kPrecondition (EBUSY): kTake, and the file system is frozen already (kernels before 6.12).
+  // DM_DEV_SUSPEND.
+  virtual Status Suspend(const std::string& uuid, FileSystemLock lock) = 0;
+
+  // Resumes the device. A loaded table that waits replaces the current one, as when LVM resumes. OK if it was
+  // not suspended. kNotFound: not active. DM_DEV_SUSPEND.
+  virtual Status Resume(const std::string& uuid) = 0;
 
   // Whether the running kernel has, or can load, this target ("raid", "striped", "linear"):
   // DM_GET_TARGET_VERSION.

@@ -1,3 +1,5 @@
+#include <stdexcept>
+
 #include "tests/contract/dm_contract.h"
 #include "tests/fakes/fake_dm.h"
 #include "tests/fakes/fake_erase.h"
@@ -14,6 +16,16 @@ class FakeDmWorld final : public DmWorld {
   void AddOnDisk(const std::string& uuid, const std::string& name, Bytes offset, Bytes length) override {
     dm_.AddDevice(uuid, name, length);
     dm_.SetMappings(uuid, Disk(), {{offset, length}});
+  }
+  void AddThinPool(const std::string& uuid, const std::string& name, bool has_volumes) override {
+    dm_.AddThinPool(uuid, name, {64 * kKiB.value}, 256, has_volumes);
+  }
+  void AddThin(const std::string& uuid, const std::string& name, const std::string& pool, dm::ThinId id,
+               Bytes size) override {
+    const Status added = dm_.AddThin(uuid, name, pool, id, size);
+    if (!added.has_value()) {
+      throw std::runtime_error(added.error().message());
+    }
   }
   std::string Disk() override { return "/dev/loop7"; }
   bool Remove(const std::string& uuid) override { return dm_.RemoveDevice(uuid).has_value(); }

@@ -6,6 +6,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <map>
+#include <ranges>
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
@@ -13,7 +16,7 @@
 namespace quarry::contract {
 
 KernelDmWorld::~KernelDmWorld() {
-  for (const auto& [uuid, name] : names_) {
+  for (const auto& [uuid, name] : made_ | std::views::reverse) {
     try {
       RunTool({"dmsetup", "remove", "--noudevsync", "--force", "--retry", name});
     } catch (const std::runtime_error&) {  // the guest is discarded anyway
@@ -23,7 +26,7 @@ KernelDmWorld::~KernelDmWorld() {
 
 void KernelDmWorld::AddTable(const std::string& uuid, const std::string& name, const std::string& table) {
   RunTool({"dmsetup", "create", "--noudevsync", "--uuid", uuid, "--table", table, name});
-  names_[uuid] = name;
+  made_.emplace_back(uuid, name);
 }
 
 void KernelDmWorld::Add(const std::string& uuid, const std::string& name, Bytes size) {
@@ -34,6 +37,25 @@ void KernelDmWorld::AddOnDisk(const std::string& uuid, const std::string& name, 
   AddTable(uuid, name, fmt::format("0 {} linear {} {}", length.value / 512, Disk(), offset.value / 512));
 }
 
+void KernelDmWorld::AddThinPool(const std::string& uuid, const std::string& name, bool has_volumes) {
+  const std::string metadata = pool_disks_.emplace_back(Bytes{8 * kMiB.value}).node();
+  const std::string data = pool_disks_.emplace_back(Bytes{16 * kMiB.value}).node();
+  const std::string layer = has_volumes ? "-tpool" : "";
+  AddTable(uuid + layer, name + layer, fmt::format("0 32768 thin-pool {} {} 128 0", metadata, data));
+}
+
+void KernelDmWorld::AddThin(const std::string& uuid, const std::string& name, const std::string& pool,
+                            dm::ThinId id, Bytes size) {
+  AddTable(
+      uuid, name,
+      fmt::format("0 {} thin {} {}", size.value / 512, Number(dm_.ThinPool(pool).value().value().uuid), id));
+}
+
+std::string KernelDmWorld::Number(const std::string& uuid) {
+  const dm::Device device = dm_.Find(uuid).value().value();
+  return fmt::format("{}:{}", device.major, device.minor);
+}
+
 std::string KernelDmWorld::Disk() {
   if (!disk_.has_value()) {
     disk_.emplace(Bytes{64 * kMiB.value});
@@ -42,12 +64,13 @@ std::string KernelDmWorld::Disk() {
 }
 
 bool KernelDmWorld::Remove(const std::string& uuid) {
+  const auto made = std::ranges::find(made_, uuid, &std::pair<std::string, std::string>::first);
   try {
-    RunTool({"dmsetup", "remove", "--noudevsync", names_.at(uuid)});
+    RunTool({"dmsetup", "remove", "--noudevsync", made->second});
   } catch (const std::runtime_error&) {
     return false;
   }
-  names_.erase(uuid);
+  made_.erase(made);
   return true;
 }
 

@@ -1,9 +1,9 @@
 // The kernel as a world for device-mapper and for erasing. Needs root; DmWorld needs device-mapper.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dm/block_eraser.h"
@@ -19,15 +19,21 @@ class KernelDmWorld final : public DmWorld {
   dm::DmApi& api() override { return dm_; }
   void Add(const std::string& uuid, const std::string& name, Bytes size) override;
   void AddOnDisk(const std::string& uuid, const std::string& name, Bytes offset, Bytes length) override;
+  void AddThinPool(const std::string& uuid, const std::string& name, bool has_volumes) override;
+  void AddThin(const std::string& uuid, const std::string& name, const std::string& pool, dm::ThinId id,
+               Bytes size) override;
   std::string Disk() override;
   bool Remove(const std::string& uuid) override;
   // `table` as for `dmsetup create`.
   void AddTable(const std::string& uuid, const std::string& name, const std::string& table);
+  // "major:minor" of an active device, for tables: udevd makes its node a moment later.
+  std::string Number(const std::string& uuid);
 
  private:
   dm::DmKernel dm_;
   std::optional<LoopDevice> disk_;
-  std::map<std::string, std::string> names_;  // by uuid
+  std::vector<LoopDevice> pool_disks_;
+  std::vector<std::pair<std::string, std::string>> made_;  // uuid and name, those below first
 };
 
 // A physical volume made by this machine's LVM, on a loop device or on a disk.

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <cstdlib>
@@ -13,15 +12,6 @@
 
 namespace quarry::fakes {
 namespace {
-
-// Aborts, because a test without a file cannot continue.
-UniqueFd MakeFile(const std::string& name) {
-  UniqueFd file(memfd_create(name.c_str(), MFD_CLOEXEC));
-  if (!file.valid()) {
-    throw std::system_error(errno, std::generic_category(), "memfd_create");
-  }
-  return file;
-}
 
 uint64_t InodeOf(int fd) {
   struct stat st{};
@@ -65,24 +55,29 @@ void FakeDm::State::Resize(Bytes to) {
 }
 
 uint32_t FakeDm::OpenCountLocked(const State& state) const {
-  const uint32_t ours = 1;  // state.file
+  const uint32_t ours = state.thin.has_value() ? 2 : 1;  // state.file, and that of the thin pool
   return CountDescriptors(state.inode) - ours + static_cast<uint32_t>(state.kernel_opens);
+}
+
+FakeDm::State FakeDm::NewState(const std::string& uuid, const std::string& name, UniqueFd file) {
+  State state;
+  state.device.name = name;
+  state.device.uuid = uuid;
+  state.device.major = kMajor;
+  state.device.minor = FreeMinor();
+  state.inode = InodeOf(file.get());
+  state.file = std::move(file);
+  state.instance = ++instances_;
+  return state;
 }
 
 dm::Device FakeDm::AddDevice(const std::string& uuid, const std::string& name, Bytes size, bool read_only) {
   const std::lock_guard lock(mutex_);
   auto it = devices_.find(uuid);
   if (it == devices_.end()) {
-    State state;
-    state.device.name = name;
-    state.device.uuid = uuid;
-    state.device.major = kMajor;
-    state.device.minor = FreeMinor();
-    const auto kept = bytes_.extract(uuid);
-    state.file = kept.empty() ? MakeFile("dm:" + name) : std::move(kept.mapped());
-    state.inode = InodeOf(state.file.get());
-    state.instance = ++instances_;
-    it = devices_.emplace(uuid, std::move(state)).first;
+    auto kept = bytes_.extract(uuid);
+    UniqueFd file = kept.empty() ? MakeFakeFile("dm:" + name) : std::move(kept.mapped());
+    it = devices_.emplace(uuid, NewState(uuid, name, std::move(file))).first;
   }
   it->second.Resize(size);
   it->second.device.read_only = read_only;
@@ -114,7 +109,9 @@ Status FakeDm::RemoveDevice(const std::string& uuid) {
   if (const uint32_t opens = OpenCountLocked(it->second); opens != 0) {
     return Error(Code::kPrecondition, fmt::format("{} is open {} time(s)", it->second.device.name, opens));
   }
-  bytes_.insert_or_assign(uuid, std::move(it->second.file));
+  if (!it->second.thin.has_value()) {
+    bytes_.insert_or_assign(uuid, std::move(it->second.file));
+  }
   devices_.erase(it);
   return Ok();
 }

@@ -15,12 +15,13 @@
 #include "base/unique_fd.h"
 #include "base/units.h"
 #include "dm/dm_api.h"
+#include "tests/fakes/fake_dm_thin.h"
 #include "tests/fakes/faults.h"
 
 namespace quarry::fakes {
 
 // Thread-safe.
-class FakeDm final : public dm::DmApi {
+class FakeDm : public dm::DmApi {
  public:
   static constexpr uint32_t kMajor = 253;
 
@@ -45,6 +46,17 @@ class FakeDm final : public dm::DmApi {
   // What its table maps of the block device at `path`, replacing earlier mappings. At first nothing.
   void SetMappings(const std::string& uuid, const std::string& path,
                    const std::vector<std::pair<Bytes, Bytes>>& offsets_and_lengths);
+
+  // A pool becomes active, as the device `uuid`, or with `has_volumes` as `uuid` and "-tpool", as LVM does.
+  // If a pool of that uuid was active before, it is that one, with its thin devices, and may be larger.
+  void AddThinPool(const std::string& uuid, const std::string& name, Bytes chunk, uint64_t data_chunks,
+                   bool has_volumes = true);
+  // A device of the pool becomes active. kNotFound: the pool has no device with this id.
+  Status AddThin(const std::string& uuid, const std::string& name, const std::string& pool, dm::ThinId id,
+                 Bytes size, bool read_only = false);
+  // Changes what the pool's status has, except blocks of data: mode, held_root, needs_check, …
+  void ChangeThinPool(const std::string& uuid, const std::function<void(dm::ThinPoolStatus&)>& change);
+
   // Its disks are reopened: failed legs are in sync again, as if nothing had been written meanwhile.
   void Renew(const std::string& uuid);
   // Descriptors of this process, plus those that the kernel would hold (KernelOpen). 0 if there is no such
@@ -69,7 +81,7 @@ class FakeDm final : public dm::DmApi {
   void KernelOpen(const std::string& uuid, int change);
 
   // --- DmApi. Faults: "Find", "List", "Raid", "Scrub", "Instance", "LiesOnLostDisk", "MappingsOf", "Remove",
-  // "Open", "SetReadOnly", "HasTarget".
+  // "Open", "SetReadOnly", "HasTarget", "ThinPool", "Thin", "SendToPool", "Suspend", "Resume".
   Result<std::optional<dm::Device>> Find(const std::string& uuid) override;
   Result<std::vector<dm::Device>> List(const std::string& prefix) override;
   Result<std::optional<dm::RaidStatus>> Raid(const std::string& uuid) override;
@@ -84,6 +96,13 @@ class FakeDm final : public dm::DmApi {
   Result<UniqueFd> OpenAlways(const std::string& uuid, int flags);  // without faults, for other fakes
   Status SetReadOnly(const std::string& uuid, bool read_only) override;
   Result<bool> HasTarget(const std::string& target) override;
+  Result<std::optional<dm::ThinPoolStatus>> ThinPool(const std::string& uuid) override;
+  Result<std::optional<dm::ThinStatus>> Thin(const std::string& uuid) override;
+  // As the kernel. But a snapshot of an active device that is not suspended, which the kernel makes of
+  // whatever has reached it, is kInternal.
+  Status SendToPool(const std::string& uuid, const dm::PoolMessage& message) override;
+  Status Suspend(const std::string& uuid, dm::FileSystemLock lock) override;
+  Status Resume(const std::string& uuid) override;
 
   Faults faults;
 
@@ -98,16 +117,23 @@ class FakeDm final : public dm::DmApi {
     bool on_lost_disk = false;
     std::map<std::string, std::vector<std::pair<Bytes, Bytes>>> mappings;  // by path
     uint64_t instance = 0;
+    std::optional<std::pair<std::string, dm::ThinId>> thin;  // the uuid of its pool, without suffix
     // The file is as long as the device. Its end reads as zeroes until somebody writes there.
     void Resize(Bytes to);
   };
   uint32_t OpenCountLocked(const State& state) const;
   uint32_t FreeMinor() const;
+  State NewState(const std::string& uuid, const std::string& name, UniqueFd file);
+  // The uuid of the pool's device; nullopt: it is not active.
+  std::optional<std::string> PoolDevice(const std::string& uuid) const;
+  std::optional<dm::ThinPoolStatus> PoolStatus(const std::string& uuid);
+  State* ActiveThin(const std::string& pool, dm::ThinId id);
 
   std::function<void(const std::string&)> removed_;
   mutable std::mutex mutex_;
-  std::map<std::string, State> devices_;   // by uuid
-  std::map<std::string, UniqueFd> bytes_;  // of removed devices, by uuid: the disks still have them
+  std::map<std::string, State> devices_;       // by uuid
+  std::map<std::string, UniqueFd> bytes_;      // of removed devices, by uuid: the disks still have them
+  std::map<std::string, FakeThinPool> pools_;  // by uuid without suffix; the disks have them, too
   uint64_t instances_ = 0;
   std::map<std::string, bool> targets_ = {{"linear", true},  {"striped", true}, {"mirror", true},
                                           {"raid", true},    {"error", true},   {"zero", true},

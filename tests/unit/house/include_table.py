@@ -13,7 +13,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 # What a room shows to the rooms that may see its interface. Everything else in it is its own.
 INTERFACES = {
     "lvm": {"change.h", "geometry.h", "group_locks.h", "lvm_api.h", "layout.h", "names.h", "ownership.h", "pv_reader.h", "snapshot.h"},
-    "dm": {"dm_api.h", "erase_api.h", "raid_legs_api.h"},
+    "dm": {"dm_api.h", "erase_api.h", "raid_legs_api.h", "suspension.h", "thin_api.h"},
     "mount": {"mount_api.h"},
     "udev": {"disk_health.h", "udev_api.h"},
     # What COSI's edge shares with CSI's: the way of an RPC, and the codes of errors.
@@ -25,6 +25,7 @@ SEAMS = ("lvm", "dm", "mount", "udev")
 # Pure values and functions beside it that a fake shares with the implementation it stands for.
 VALUES = {
     "lvm": {"lvm_command.h"},
+    "dm": {"thin_message.h"},
     "mount": {"options.h"},
     # What quarryctl plans with, and which disks quarryd's rules would take: the same functions as in quarryd.
     "engine": {

@@ -1,0 +1,48 @@
+// A device that is suspended for as long as this object lives.
+//
+// To cut snapshots at one instant, the caller suspends all origins, sends the pool its messages, and resumes
+// them. Writers to the devices wait meanwhile, so:
+//
+// - The time between the first Begin() and the last End() should be below 2 seconds. The caller puts that
+// into
+//   the deadline of its call, and checks the call before each message.
+// - Meanwhile the caller touches nothing that could lie on one of these devices, and allocates little: memory
+//   may have to be written to them first.
+// - A process that is killed leaves its devices suspended. The next start resumes them.
+#pragma once
+
+#include <string>
+
+#include "base/call.h"
+#include "base/result.h"
+#include "dm/dm_api.h"
+
+namespace quarry::dm {
+
+// Belongs to one thread. `dm` must outlive it.
+class Suspension {
+ public:
+  // DmApi::Suspend. kPrecondition also if the device is suspended already: another program does something to
+  // it, and would be disturbed by a resume. kTimeout, kCancelled: `call` ended before the device was
+  // suspended; it is resumed then.
+  static Result<Suspension> Begin(DmApi& dm, std::string uuid, FileSystemLock lock, const Call& call);
+
+  Suspension(Suspension&& other) noexcept;
+  Suspension& operator=(Suspension&& other) noexcept;
+  Suspension(const Suspension&) = delete;
+  Suspension& operator=(const Suspension&) = delete;
+  // Resumes, as a last resort. Tries several times, for about a second.
+  ~Suspension();
+
+  // Resumes. Nothing if that is done. After a failure it may be repeated, and the destructor tries again.
+  Status End();
+
+ private:
+  Suspension(DmApi& dm, std::string uuid) : dm_(&dm), uuid_(std::move(uuid)) {}
+  void EndInAnyCase();
+
+  DmApi* dm_ = nullptr;  // nullptr: resumed
+  std::string uuid_;
+};
+
+}  // namespace quarry::dm

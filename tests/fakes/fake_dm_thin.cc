@@ -1,0 +1,313 @@
+#include "tests/fakes/fake_dm_thin.h"
+
+#include "dm/thin_message.h"
+#include "tests/fakes/fake_dm.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace quarry::fakes {
+namespace {
+
+// Calls `piece` with each range of the file that has data.
+template <typename Piece>
+void ForEachPiece(int file, const Piece& piece) {
+  off_t end = 0;
+  while (true) {
+    const off_t begin = lseek(file, end, SEEK_DATA);
+    if (begin < 0) {
+      return;
+    }
+    end = lseek(file, begin, SEEK_HOLE);
+    piece(begin, end);
+  }
+}
+
+// Zeroes beyond the end.
+std::vector<char> ReadAt(int file, uint64_t offset, uint64_t length) {
+  std::vector<char> bytes(length);
+  if (pread(file, bytes.data(), length, static_cast<off_t>(offset)) < 0) {
+    throw std::system_error(errno, std::generic_category(), "reading a thin device");
+  }
+  return bytes;
+}
+
+void CopySparse(int from, int to) {
+  if (ftruncate(to, lseek(from, 0, SEEK_END)) != 0) {
+    throw std::system_error(errno, std::generic_category(), "ftruncate");
+  }
+  ForEachPiece(from, [&](off_t begin, off_t end) {
+    const auto bytes = ReadAt(from, static_cast<uint64_t>(begin), static_cast<uint64_t>(end - begin));
+    if (pwrite(to, bytes.data(), bytes.size(), begin) != end - begin) {
+      throw std::system_error(errno, std::generic_category(), "copying a thin device");
+    }
+  });
+}
+
+}  // namespace
+
+UniqueFd MakeFakeFile(const std::string& name) {
+  UniqueFd file(memfd_create(name.c_str(), MFD_CLOEXEC));
+  if (!file.valid()) {
+    throw std::system_error(errno, std::generic_category(), "memfd_create");
+  }
+  return file;
+}
+
+int FakeThinPool::FileOf(dm::ThinId id) const {
+  const auto it = thins_.find(id);
+  return it == thins_.end() ? -1 : it->second.file.get();
+}
+
+std::vector<uint64_t> FakeThinPool::MappedChunks(const Thin& thin) const {
+  std::set<uint64_t> chunks;
+  ForEachPiece(thin.file.get(), [&](off_t begin, off_t end) {
+    for (uint64_t i = static_cast<uint64_t>(begin) / chunk_.value;
+         i * chunk_.value < static_cast<uint64_t>(end); ++i) {
+      chunks.insert(i);
+    }
+  });
+  return {chunks.begin(), chunks.end()};
+}
+
+bool FakeThinPool::SameBytes(const Thin& one, const Thin& other, uint64_t chunk) const {
+  const uint64_t at = chunk * chunk_.value;
+  return ReadAt(one.file.get(), at, chunk_.value) == ReadAt(other.file.get(), at, chunk_.value);
+}
+
+void FakeThinPool::Settle() {
+  // What became of each block: with one owner it stays, and each other content of it gets a block of its own.
+  std::map<uint64_t, std::vector<std::pair<const Thin*, uint64_t>>> contents;
+  for (auto& [id, thin] : thins_) {
+    std::map<uint64_t, uint64_t> now;
+    for (const uint64_t chunk : MappedChunks(thin)) {
+      const auto before = thin.blocks.find(chunk);
+      const uint64_t block = before == thin.blocks.end() ? next_block_++ : before->second;
+      auto& known = contents[block];
+      const auto same =
+          std::ranges::find_if(known, [&](const auto& one) { return SameBytes(*one.first, thin, chunk); });
+      now[chunk] = same != known.end() ? same->second : known.empty() ? block : next_block_++;
+      if (same == known.end()) {
+        known.emplace_back(&thin, now[chunk]);
+      }
+    }
+    thin.blocks = std::move(now);
+  }
+}
+
+dm::ThinPoolStatus FakeThinPool::Status() {
+  Settle();
+  std::set<uint64_t> used;
+  for (const auto& [id, thin] : thins_) {
+    for (const auto& [chunk, block] : thin.blocks) {
+      used.insert(block);
+    }
+  }
+  dm::ThinPoolStatus status = base;
+  status.data_total = data_total_;
+  status.data_used = std::min<uint64_t>(used.size(), data_total_);
+  if (used.size() > data_total_ && status.mode == dm::ThinPoolStatus::Mode::kReadWrite) {
+    status.mode = dm::ThinPoolStatus::Mode::kOutOfDataSpace;
+  }
+  return status;
+}
+
+dm::ThinStatus FakeThinPool::StatusOf(dm::ThinId id) const {
+  dm::ThinStatus status;
+  const auto it = thins_.find(id);
+  status.failed = it == thins_.end() || base.mode == dm::ThinPoolStatus::Mode::kFailed;
+  if (!status.failed) {
+    const auto chunks = MappedChunks(it->second);
+    status.mapped = {chunks.size() * chunk_.value};
+    status.mapped_end = {chunks.empty() ? 0 : (chunks.back() + 1) * chunk_.value};
+  }
+  return status;
+}
+
+int FakeThinPool::Create(dm::ThinId id) {
+  return thins_.try_emplace(id, Thin{MakeFakeFile(fmt::format("dm:thin{}", id)), {}}).second ? 0 : EEXIST;
+}
+
+int FakeThinPool::Snapshot(dm::ThinId id, dm::ThinId origin) {
+  if (const auto from = thins_.find(origin); from != thins_.end() && !thins_.contains(id)) {
+    Settle();
+    Create(id);
+    Thin& made = thins_.at(id);
+    CopySparse(from->second.file.get(), made.file.get());
+    made.blocks = from->second.blocks;
+    return 0;
+  }
+  return thins_.contains(id) ? EEXIST : ENODATA;
+}
+
+int FakeThinPool::Take(const dm::PoolMessage& message, bool active) {
+  if (std::holds_alternative<dm::ReserveMetadataSnap>(message)) {
+    const bool held = base.held_root.has_value();
+    base.held_root = base.held_root.value_or(7);
+    return held ? EBUSY : 0;
+  }
+  if (std::holds_alternative<dm::ReleaseMetadataSnap>(message)) {
+    return std::exchange(base.held_root, std::nullopt).has_value() ? 0 : EINVAL;
+  }
+  if (const auto* const blank = std::get_if<dm::CreateThin>(&message)) {
+    return Create(blank->id);
+  }
+  if (const auto* const snap = std::get_if<dm::CreateSnap>(&message)) {
+    return Snapshot(snap->id, snap->origin);
+  }
+  const dm::ThinId doomed = std::get<dm::DeleteThin>(message).id;
+  if (!thins_.contains(doomed) || active) {
+    return active ? EBUSY : ENODATA;
+  }
+  thins_.erase(doomed);
+  return 0;
+}
+
+// --- FakeDm's part.
+
+namespace {
+
+const std::string kPoolLayer = "-tpool";
+
+std::string WithoutLayer(const std::string& uuid) {
+  return uuid.ends_with(kPoolLayer) ? uuid.substr(0, uuid.size() - kPoolLayer.size()) : uuid;
+}
+
+Error NotActive(const std::string& uuid) {
+  return {Code::kNotFound, fmt::format("device {} is not active", uuid)};
+}
+
+}  // namespace
+
+std::optional<std::string> FakeDm::PoolDevice(const std::string& uuid) const {
+  for (const std::string& candidate : {uuid + kPoolLayer, uuid}) {
+    if (pools_.contains(uuid) && devices_.contains(candidate)) {
+      return candidate;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<dm::ThinPoolStatus> FakeDm::PoolStatus(const std::string& uuid) {
+  // As the kernel, this takes the UUID of the layer, too.
+  const std::string pool = WithoutLayer(uuid);
+  const auto device = PoolDevice(pool);
+  if (!device.has_value()) {
+    return std::nullopt;
+  }
+  dm::ThinPoolStatus status = pools_.at(pool).Status();
+  status.uuid = *device;
+  status.name = devices_.at(*device).device.name;
+  return status;
+}
+
+FakeDm::State* FakeDm::ActiveThin(const std::string& pool, dm::ThinId id) {
+  for (auto& [uuid, state] : devices_) {
+    if (state.thin == std::pair(pool, id)) {
+      return &state;
+    }
+  }
+  return nullptr;
+}
+
+void FakeDm::AddThinPool(const std::string& uuid, const std::string& name, Bytes chunk, uint64_t data_chunks,
+                         bool has_volumes) {
+  AddDevice(has_volumes ? uuid + kPoolLayer : uuid, has_volumes ? name + kPoolLayer : name,
+            {chunk.value * data_chunks});
+  const std::lock_guard lock(mutex_);
+  pools_.try_emplace(uuid, chunk, data_chunks).first->second.SetDataChunks(data_chunks);
+}
+
+Status FakeDm::AddThin(const std::string& uuid, const std::string& name, const std::string& pool,
+                       dm::ThinId id, Bytes size, bool read_only) {
+  const std::lock_guard lock(mutex_);
+  const auto known = pools_.find(pool);
+  const int file = known == pools_.end() ? -1 : known->second.FileOf(id);
+  if (file < 0 || !PoolDevice(pool).has_value()) {
+    return Error(Code::kNotFound, fmt::format("pool {} has no thin device {}, or is not active", pool, id));
+  }
+  auto it = devices_.find(uuid);
+  if (it == devices_.end()) {
+    it = devices_.emplace(uuid, NewState(uuid, name, UniqueFd(fcntl(file, F_DUPFD_CLOEXEC, 0)))).first;
+  }
+  it->second.thin = {pool, id};
+  it->second.Resize(size);
+  it->second.device.read_only = read_only;
+  return Ok();
+}
+
+void FakeDm::ChangeThinPool(const std::string& uuid, const std::function<void(dm::ThinPoolStatus&)>& change) {
+  const std::lock_guard lock(mutex_);
+  change(pools_.at(uuid).base);
+}
+
+Result<std::optional<dm::ThinPoolStatus>> FakeDm::ThinPool(const std::string& uuid) {
+  QUARRY_TRY(faults.Check("ThinPool"));
+  const std::lock_guard lock(mutex_);
+  return PoolStatus(uuid);
+}
+
+Result<std::optional<dm::ThinStatus>> FakeDm::Thin(const std::string& uuid) {
+  QUARRY_TRY(faults.Check("Thin"));
+  const std::lock_guard lock(mutex_);
+  const auto it = devices_.find(uuid);
+  if (it == devices_.end() || !it->second.thin.has_value()) {
+    return std::optional<dm::ThinStatus>();
+  }
+  return std::optional(pools_.at(it->second.thin->first).StatusOf(it->second.thin->second));
+}
+
+Status FakeDm::SendToPool(const std::string& uuid, const dm::PoolMessage& message) {
+  QUARRY_TRY(faults.Check("SendToPool"));
+  const std::lock_guard lock(mutex_);
+  const auto status = PoolStatus(uuid);
+  if (!status.has_value()) {
+    return NoActivePool(message, uuid);
+  }
+  QUARRY_TRY(MaySend(message, *status));
+  const std::string pool = WithoutLayer(uuid);
+  if (const auto* const snap = std::get_if<dm::CreateSnap>(&message)) {
+    const State* const origin = ActiveThin(pool, snap->origin);
+    if (origin != nullptr && !origin->device.suspended) {
+      return Error(Code::kInternal, fmt::format("'{}', but {} is not suspended: this would be no instant",
+                                                Text(message), origin->device.name));
+    }
+  }
+  const auto* const doomed = std::get_if<dm::DeleteThin>(&message);
+  const int refused =
+      pools_.at(pool).Take(message, doomed != nullptr && ActiveThin(pool, doomed->id) != nullptr);
+  return refused == 0 ? Ok() : Status(Refusal(message, *status, refused));
+}
+
+Status FakeDm::Suspend(const std::string& uuid, dm::FileSystemLock /*lock*/) {
+  QUARRY_TRY(faults.Check("Suspend"));
+  const std::lock_guard lock(mutex_);
+  const auto it = devices_.find(uuid);
+  if (it == devices_.end()) {
+    return NotActive(uuid);
+  }
+  it->second.device.suspended = true;
+  return Ok();
+}
+
+Status FakeDm::Resume(const std::string& uuid) {
+  QUARRY_TRY(faults.Check("Resume"));
+  const std::lock_guard lock(mutex_);
+  const auto it = devices_.find(uuid);
+  if (it == devices_.end()) {
+    return NotActive(uuid);
+  }
+  it->second.device.suspended = false;
+  return Ok();
+}
+
+}  // namespace quarry::fakes

@@ -1,0 +1,75 @@
+#include "dm/suspension.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/fakes/fake_dm.h"
+
+namespace quarry::dm {
+namespace {
+
+constexpr const char* kUuid = "LVM-one";
+constexpr const char* kOther = "LVM-two";
+
+class SuspensionTest : public ::testing::Test {
+ protected:
+  SuspensionTest() {
+    dm_.AddDevice(kUuid, "vg-one", kMiB);
+    dm_.AddDevice(kOther, "vg-two", kMiB);
+  }
+  Result<Suspension> Begin(const char* uuid = kUuid) {
+    return Suspension::Begin(dm_, uuid, FileSystemLock::kTake, CallWithin(std::chrono::seconds(30)));
+  }
+  bool IsSuspended(const char* uuid = kUuid) { return dm_.Find(uuid).value()->suspended; }
+
+  fakes::FakeDm dm_;
+};
+
+TEST_F(SuspensionTest, AFailedResumeIsReportedAndTriedAgain) {
+  {
+    auto suspension = Begin();
+    ASSERT_TRUE(suspension.has_value());
+    dm_.faults.FailNth("Resume", 1, Error(Code::kUnavailable, "no memory"));
+    EXPECT_EQ(suspension->End().error().code(), Code::kUnavailable);
+    EXPECT_TRUE(IsSuspended());
+    dm_.faults.FailNth("Resume", 1, Error(Code::kUnavailable, "no memory"));
+  }
+  EXPECT_FALSE(IsSuspended());
+}
+
+TEST_F(SuspensionTest, AssigningResumesTheFormerDevice) {
+  auto one = Begin();
+  auto two = Begin(kOther);
+  ASSERT_TRUE(one.has_value() && two.has_value());
+  *one = std::move(*two);
+  EXPECT_FALSE(IsSuspended());
+  EXPECT_TRUE(IsSuspended(kOther));
+}
+
+TEST_F(SuspensionTest, AFailedSuspendIsNotResumed) {
+  dm_.faults.FailNth("Suspend", 1, Error(Code::kPrecondition, "frozen"));
+  EXPECT_EQ(Begin().error().code(), Code::kPrecondition);
+  EXPECT_EQ(dm_.faults.Calls("Resume"), 0);
+}
+
+// The stop comes while the suspend waits.
+class StoppingDm final : public fakes::FakeDm {
+ public:
+  Status Suspend(const std::string& uuid, FileSystemLock lock) override {
+    stop.request_stop();
+    return FakeDm::Suspend(uuid, lock);
+  }
+  std::stop_source stop;
+};
+
+TEST_F(SuspensionTest, ADeviceThatWasSuspendedTooLateIsResumed) {
+  StoppingDm dm;
+  dm.AddDevice(kUuid, "vg-one", kMiB);
+  Call call = CallWithin(std::chrono::seconds(30));
+  call.stop = dm.stop.get_token();
+  EXPECT_EQ(Suspension::Begin(dm, kUuid, FileSystemLock::kTake, call).error().code(), Code::kCancelled);
+  EXPECT_FALSE(dm.Find(kUuid).value()->suspended);
+  EXPECT_EQ(dm.faults.Calls("Suspend"), 1);
+}
+
+}  // namespace
+}  // namespace quarry::dm
