@@ -187,6 +187,14 @@ TEST_F(DmThinContract, AnActiveDeviceIsNotDeleted) {
   Sent(dm::DeleteThin{1});
 }
 
+TEST_F(DmThinContract, APoolWithActiveDevicesIsNotRemoved) {
+  AddOrigin();
+  const std::string device = Pool().uuid;
+  EXPECT_GE(api().Find(device).value()->open_count, 1U);
+  EXPECT_EQ(api().Remove(device).error().code(), Code::kPrecondition);
+  EXPECT_TRUE(api().Thin(kOrigin)->has_value());
+}
+
 TEST_F(DmThinContract, ADeletedDeviceIsBlankWhenItsIdIsUsedAgain) {
   AddOrigin();
   Write(kOrigin, 0, 'a');

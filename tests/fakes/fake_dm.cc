@@ -56,7 +56,8 @@ void FakeDm::State::Resize(Bytes to) {
 
 uint32_t FakeDm::OpenCountLocked(const State& state) const {
   const uint32_t ours = state.thin.has_value() ? 2 : 1;  // state.file, and that of the thin pool
-  return CountDescriptors(state.inode) - ours + static_cast<uint32_t>(state.kernel_opens);
+  return CountDescriptors(state.inode) - ours + static_cast<uint32_t>(state.kernel_opens) +
+         ActiveThins(state.device.uuid);
 }
 
 FakeDm::State FakeDm::NewState(const std::string& uuid, const std::string& name, UniqueFd file) {

@@ -127,6 +127,8 @@ class FakeDm : public dm::DmApi {
   // The uuid of the pool's device; nullopt: it is not active.
   std::optional<std::string> PoolDevice(const std::string& uuid) const;
   std::optional<dm::ThinPoolStatus> PoolStatus(const std::string& uuid);
+  // How many devices of the pool are active; 0: not a pool.
+  uint32_t ActiveThins(const std::string& uuid) const;
   State* ActiveThin(const std::string& pool, dm::ThinId id);
 
   std::function<void(const std::string&)> removed_;

@@ -201,13 +201,23 @@ std::optional<dm::ThinPoolStatus> FakeDm::PoolStatus(const std::string& uuid) {
   // As the kernel, this takes the UUID of the layer, too.
   const std::string pool = WithoutLayer(uuid);
   const auto device = PoolDevice(pool);
-  if (!device.has_value()) {
+  if (!device.has_value() || !devices_.at(*device).device.has_table) {
     return std::nullopt;
   }
   dm::ThinPoolStatus status = pools_.at(pool).Status();
   status.uuid = *device;
   status.name = devices_.at(*device).device.name;
   return status;
+}
+
+uint32_t FakeDm::ActiveThins(const std::string& uuid) const {
+  const std::string pool = WithoutLayer(uuid);
+  if (PoolDevice(pool) != uuid) {
+    return 0;
+  }
+  return static_cast<uint32_t>(std::ranges::count_if(devices_, [&](const auto& device) {
+    return device.second.thin.has_value() && device.second.thin->first == pool;
+  }));
 }
 
 FakeDm::State* FakeDm::ActiveThin(const std::string& pool, dm::ThinId id) {
@@ -242,6 +252,8 @@ Status FakeDm::AddThin(const std::string& uuid, const std::string& name, const s
   it->second.thin = {pool, id};
   it->second.Resize(size);
   it->second.device.read_only = read_only;
+  it->second.device.suspended = false;
+  it->second.device.has_table = true;
   return Ok();
 }
 
@@ -260,10 +272,11 @@ Result<std::optional<dm::ThinStatus>> FakeDm::Thin(const std::string& uuid) {
   QUARRY_TRY(faults.Check("Thin"));
   const std::lock_guard lock(mutex_);
   const auto it = devices_.find(uuid);
-  if (it == devices_.end() || !it->second.thin.has_value()) {
+  if (it == devices_.end() || !it->second.device.has_table) {
     return std::optional<dm::ThinStatus>();
   }
-  return std::optional(pools_.at(it->second.thin->first).StatusOf(it->second.thin->second));
+  const auto& thin = it->second.thin;
+  return thin.has_value() ? std::optional(pools_.at(thin->first).StatusOf(thin->second)) : std::nullopt;
 }
 
 Status FakeDm::SendToPool(const std::string& uuid, const dm::PoolMessage& message) {
