@@ -9,13 +9,16 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <future>
 #include <string>
+#include <utility>
 
 #include "dm/suspension.h"
 #include "tests/contract/kernel_dm_world.h"
+#include "thin/pool_metadata.h"
 
 namespace quarry::contract {
 namespace {
@@ -51,9 +54,9 @@ class KernelThinTest : public ::testing::Test {
     world_.AddThin(kThin, "quarry-thin", kPool, id, {chunks * kChunk});
   }
   // False: the write or its flush failed.
-  bool Write(uint64_t chunk, uint64_t count) {
+  bool Write(uint64_t chunk, uint64_t count, char letter = 'x') {
     const auto fd = api().Open(kThin, O_RDWR);
-    const std::string bytes(count * kChunk, 'x');
+    const std::string bytes(count * kChunk, letter);
     return fd.has_value() &&
            pwrite(fd->get(), bytes.data(), bytes.size(), static_cast<off_t>(chunk * kChunk)) ==
                static_cast<ssize_t>(bytes.size()) &&
@@ -95,6 +98,45 @@ TEST_F(KernelThinTest, AMessageWhoseCommitFailsIsAnError) {
   EXPECT_EQ(api().Thin(kThin).value()->failed, pool.mode == Mode::kFailed);
   EXPECT_EQ(api().SendToPool(kPool, dm::CreateThin{2}).error().code(), Code::kPrecondition);
   EXPECT_EQ(api().SendToPool(kPool, dm::ReserveMetadataSnap{}).error().code(), Code::kPrecondition);
+}
+
+// Below the pool, while it is in use.
+TEST_F(KernelThinTest, TheMetadataSnapshotTellsDevicesAndExclusiveBytes) {
+  AddThin(1);
+  ASSERT_TRUE(Write(0, 8));
+  {
+    const auto suspension =
+        dm::Suspension::Begin(api(), kThin, dm::FileSystemLock::kTake, CallWithin(std::chrono::seconds(30)));
+    ASSERT_TRUE(suspension.has_value()) << suspension.error().message();
+    ASSERT_TRUE(api().SendToPool(kPool, dm::CreateSnap{2, 1}).has_value());
+  }
+  ASSERT_TRUE(Write(3, 2, 'y'));
+  const std::string metadata = api().Find(kMetadata).value()->Node();
+  const std::array<thin::DeviceId, 1> doomed{1};
+  const Call call = CallWithin(std::chrono::minutes(1));
+  EXPECT_EQ(thin::ExclusiveRanges::Find(metadata, doomed, call).error().code(), Code::kPrecondition);
+
+  ASSERT_TRUE(api().SendToPool(kPool, dm::ReserveMetadataSnap{}).has_value());
+  ASSERT_TRUE(api().SendToPool(kPool, dm::CreateThin{3}).has_value());
+  ASSERT_TRUE(Write(10, 1, 'z'));
+  for (const auto& [id, there] : {std::pair(1U, true), std::pair(2U, true), std::pair(3U, false)}) {
+    const auto has = thin::HasDevice(metadata, id, call);
+    ASSERT_TRUE(has.has_value()) << has.error().message();
+    EXPECT_EQ(*has, there) << "device " << id << " at the time of the reservation";
+  }
+  const auto ranges = thin::ExclusiveRanges::Find(metadata, doomed, call);
+  ASSERT_TRUE(ranges.has_value()) << ranges.error().message();
+  EXPECT_EQ(ranges->total(), Bytes{2 * kChunk});
+  std::string bytes;
+  for (auto range = ranges->Next({0}, {kChunk}); range.has_value();
+       range = ranges->Next(range->offset + range->length, {kChunk})) {
+    std::string piece(range->length.value, '?');
+    ASSERT_EQ(pread(data_.file(), piece.data(), piece.size(), static_cast<off_t>(range->offset.value)),
+              static_cast<ssize_t>(piece.size()));
+    bytes += piece;
+  }
+  EXPECT_TRUE(bytes == std::string(2 * kChunk, 'y')) << "they are not those that only device 1 has";
+  EXPECT_TRUE(api().SendToPool(kPool, dm::ReleaseMetadataSnap{}).has_value());
 }
 
 // As a disk that does not answer.
