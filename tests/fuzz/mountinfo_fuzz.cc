@@ -1,6 +1,7 @@
 // Parses any bytes as the foreign texts that this room reads: mountinfo, mount flags, mkfs options, an ext4
-// superblock, an LVM label. No crash, no endless loop, and what is accepted fulfils what its users rely on.
-// Entry point for libFuzzer; a unit test feeds it a corpus and mutations of it too.
+// superblock, an LVM label, status lines of thin pools and devices. No crash, no endless loop, and what is
+// accepted fulfils what its users rely on. Entry point for libFuzzer; a unit test feeds it a corpus and
+// mutations of it too.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "dm/pv_label.h"
+#include "dm/thin_lines.h"
 #include "mount/filesystems.h"
 #include "mount/mount_api.h"
 
@@ -112,6 +114,18 @@ void Label(std::string_view text) {
   (void)quarry::dm::CheckWithinExtents(*label, start, {512}, label->device_size);
 }
 
+void ThinLine(std::string_view text) {
+  const auto pool = quarry::dm::ParseThinPoolStatus(text);
+  if (pool.has_value()) {
+    Require(pool->metadata_used <= pool->metadata_total && pool->data_used <= pool->data_total);
+  } else {
+    Require(pool.error().code() == quarry::Code::kCorrupt);
+  }
+  const auto thin = quarry::dm::ParseThinStatus(text);
+  Require(thin.has_value() || thin.error().code() == quarry::Code::kCorrupt);
+  Require(!thin.has_value() || !thin->failed || thin->mapped.value == 0);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -134,6 +148,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 'l':
       Label(text);
+      break;
+    case 't':
+      ThinLine(text);
       break;
     default:
       (void)AbsolutePath::Parse(text);

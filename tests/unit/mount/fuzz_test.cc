@@ -30,6 +30,8 @@ const std::vector<std::string>& Corpus() {
       "l" + std::string(512, '\0') + "LABELONE" + std::string(1, '\1') + std::string(11, '\0') +
           std::string(1, ' ') + std::string(3, '\0') + "LVM2 001" + "abcdefGHIJklmnOPQRstuvWXYZ012345" +
           std::string(448, '\0'),
+      "t3 12/1024 5/800 77 out_of_data_space discard_passdown queue_if_no_space needs_check 256",
+      "t8192 20479",
       "s" + std::string(0x18, '\0') + "\2" + std::string(0x1F, '\0') + "\x53\xEF" + std::string(1024, '\1'),
   };
   return corpus;
