@@ -25,8 +25,9 @@ inline std::vector<std::string_view> Words(std::string_view text) {
 // The whole word as a number; nullopt: it is none, or it has more than 64 bits.
 inline std::optional<uint64_t> Number(std::string_view word) {
   uint64_t value = 0;
-  const char* const end = word.data() + word.size();
-  const auto parsed = std::from_chars(word.data(), end, value);
+  const char* const begin = word.data();
+  const char* const end = begin + word.size();
+  const auto parsed = std::from_chars(begin, end, value);
   return parsed.ec == std::errc() && parsed.ptr == end ? std::optional(value) : std::nullopt;
 }
 

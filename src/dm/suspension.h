@@ -5,7 +5,9 @@
 //
 // - The time between the first Begin() and the last End() should be below 2 seconds. The caller puts that
 // into
-//   the deadline of its call, and checks the call before each message.
+//   the deadline of its call, and checks the call before each message. A suspend that waits is not
+//   interrupted: its file system is written back first, so call syncfs(2) on all of them before the first
+//   Begin().
 // - Meanwhile the caller touches nothing that could lie on one of these devices, and allocates little: memory
 //   may have to be written to them first.
 // - A process that is killed leaves its devices suspended. The next start resumes them.
