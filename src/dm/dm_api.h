@@ -112,11 +112,11 @@ class DmApi {
   // process. kNotFound: not active.
   virtual Status SetReadOnly(const std::string& uuid, bool read_only) = 0;
 
-  // The status of a thin pool. `uuid` is that of LVM's pool: a pool that has or had thin volumes is the
-  // device with the suffix "-tpool", and a new pool is the one without. The answer names the right one.
-  // nullopt: no such pool is active. kCorrupt: a status line with unknown words. The status is read without a
-  // commit, so it may be a second old; but it waits for a commit in progress, thus perhaps for a disk.
-  // DM_TABLE_STATUS.
+  // The status of a thin pool. `uuid` is that of LVM's pool, without the suffix "-tpool" that LVM gives the
+  // device; with it is right, too. The answer has UUID and name of the device. Its name tells whether the
+  // pool ever had a thin volume: "vg-pool-tpool", otherwise "vg-pool". nullopt: no such pool is active.
+  // kCorrupt: a status line with unknown words. The status is read without a commit, so it may be a second
+  // old; but it waits for a commit in progress, thus perhaps for a disk. DM_TABLE_STATUS.
   virtual Result<std::optional<ThinPoolStatus>> ThinPool(const std::string& uuid) = 0;
 
   // The status of a thin device. nullopt: no such device, or not a thin one, or it has no table yet. As

@@ -11,8 +11,8 @@
 namespace quarry::dm {
 namespace {
 
-// LVM's layers (lib/activate/dev_manager.c): the pool itself, once it has had a thin volume, and a volume
-// below its snapshots of type COW.
+// LVM's layers (lib/activate/dev_manager.c): a pool, with or without thin volumes, and a volume below its
+// snapshots of type COW.
 constexpr const char* kPoolLayer = "-tpool";
 constexpr const char* kBelowSnapshots = "-real";
 
@@ -32,8 +32,7 @@ Result<std::optional<ThinPoolStatus>> PoolAt(const DmControl& control, const std
 }
 
 Result<std::optional<ThinPoolStatus>> FindPool(const DmControl& control, const std::string& uuid) {
-  // LVM may put the layer in between the first two looks. It takes it away by deactivation only.
-  for (const std::string& candidate : {uuid + kPoolLayer, uuid, uuid + kPoolLayer}) {
+  for (const std::string& candidate : {uuid + kPoolLayer, uuid}) {
     QUARRY_ASSIGN(auto pool, PoolAt(control, candidate));
     if (pool.has_value()) {
       return pool;

@@ -20,7 +20,7 @@ struct ThinPoolStatus {
   };
   enum class Discards { kIgnored, kNotPassedDown, kPassedDown };
 
-  // Of the device that is the pool: with LVM's suffix "-tpool" or without (DmApi::ThinPool).
+  // Of the device that is the pool (DmApi::ThinPool).
   std::string uuid;
   std::string name;
   Mode mode = Mode::kFailed;

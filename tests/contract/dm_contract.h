@@ -23,8 +23,8 @@ class DmWorld {
   virtual void AddOnDisk(const std::string& uuid, const std::string& name, Bytes offset, Bytes length) = 0;
   // A block device of 64 MiB.
   virtual std::string Disk() = 0;
-  // A new thin pool of 256 chunks of 64 KiB that nobody has used. With `has_volumes` its device is `uuid` and
-  // "-tpool", as LVM names it once there was a thin volume.
+  // A new thin pool of 256 chunks of 64 KiB that nobody has used. The UUID of its device is `uuid` and
+  // "-tpool". With `has_volumes` its name has the suffix, too, as LVM names it once there was a thin volume.
   virtual void AddThinPool(const std::string& uuid, const std::string& name, bool has_volumes) = 0;
   // Makes device `id` of the pool active.
   virtual void AddThin(const std::string& uuid, const std::string& name, const std::string& pool,

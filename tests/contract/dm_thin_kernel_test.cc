@@ -15,6 +15,7 @@
 #include <future>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "dm/suspension.h"
 #include "tests/contract/kernel_dm_world.h"
@@ -169,6 +170,43 @@ TEST_F(KernelThinTest, ASuspendedDeviceHoldsWritesBackAndLosesNone) {
   }
   EXPECT_TRUE(written.get());
   EXPECT_EQ(api().Thin(kThin).value()->mapped, Bytes{kChunk});
+}
+
+// The UUIDs and names of the devices are LVM's own.
+TEST(LvmThinTest, PoolAndVolumeAreFoundByTheUuidsOfLvm) {
+  const LoopDevice disk({64 * kMiB.value});
+  const auto lvm = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), "lvm");
+    words.insert(words.begin() + 2,
+                 {"--devices", disk.node(), "--config", "activation{udev_sync=0 udev_rules=0 monitoring=0}"});
+    return RunTool(words);
+  };
+  const auto uuid = [&](const std::string& volume) {
+    std::string out = "LVM" + lvm({"lvs", "--noheadings", "-o", "vg_uuid,lv_uuid", volume});
+    std::erase_if(out, [](char c) { return c == ' ' || c == '\n' || c == '-'; });
+    return out.insert(3, "-");
+  };
+  lvm({"pvcreate", disk.node()});
+  lvm({"vgcreate", "quarrythin", disk.node()});
+  lvm({"lvcreate", "-y", "-l", "4", "--type", "thin-pool", "--poolmetadataspare", "n", "-n", "pool",
+       "quarrythin"});
+  dm::DmKernel kernel;
+  const std::string pool = uuid("quarrythin/pool");
+  const auto fresh = kernel.ThinPool(pool).value();
+  ASSERT_TRUE(fresh.has_value()) << pool;
+  EXPECT_EQ(fresh->uuid, pool + "-tpool");
+  EXPECT_EQ(fresh->name, "quarrythin-pool");
+  lvm({"lvcreate", "-y", "-V", "16m", "--thinpool", "pool", "-n", "one", "quarrythin"});
+  const auto used = kernel.ThinPool(pool).value();
+  ASSERT_TRUE(used.has_value());
+  EXPECT_EQ(used->uuid, pool + "-tpool");
+  EXPECT_EQ(used->name, "quarrythin-pool-tpool");
+  EXPECT_EQ(used->transaction_id, 1U);
+  EXPECT_TRUE(kernel.Thin(uuid("quarrythin/one")).value().has_value());
+  EXPECT_TRUE(kernel.Find(pool + "-pool").value().has_value()) << "the linear device on top of the pool";
+  EXPECT_EQ(kernel.SendToPool(pool, dm::CreateThin{1}).error().code(), Code::kAlreadyExists);
+  lvm({"vgremove", "-f", "-y", "quarrythin"});
+  EXPECT_FALSE(kernel.ThinPool(pool).value().has_value());
 }
 
 // Kernels from 6.12 on count freezes; older ones refuse the second (docs/thin.md).

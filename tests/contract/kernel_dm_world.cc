@@ -40,8 +40,8 @@ void KernelDmWorld::AddOnDisk(const std::string& uuid, const std::string& name, 
 void KernelDmWorld::AddThinPool(const std::string& uuid, const std::string& name, bool has_volumes) {
   const std::string metadata = pool_disks_.emplace_back(Bytes{8 * kMiB.value}).node();
   const std::string data = pool_disks_.emplace_back(Bytes{16 * kMiB.value}).node();
-  const std::string layer = has_volumes ? "-tpool" : "";
-  AddTable(uuid + layer, name + layer, fmt::format("0 32768 thin-pool {} {} 128 0", metadata, data));
+  AddTable(uuid + "-tpool", has_volumes ? name + "-tpool" : name,
+           fmt::format("0 32768 thin-pool {} {} 128 0", metadata, data));
 }
 
 void KernelDmWorld::AddThin(const std::string& uuid, const std::string& name, const std::string& pool,

@@ -47,8 +47,9 @@ class FakeDm : public dm::DmApi {
   void SetMappings(const std::string& uuid, const std::string& path,
                    const std::vector<std::pair<Bytes, Bytes>>& offsets_and_lengths);
 
-  // A pool becomes active, as the device `uuid`, or with `has_volumes` as `uuid` and "-tpool", as LVM does.
-  // If a pool of that uuid was active before, it is that one, with its thin devices, and may be larger.
+  // A pool becomes active, as the device `uuid` and "-tpool". With `has_volumes` its name has the suffix,
+  // too, as LVM does once there was a thin volume. If a pool of that uuid was active before, it is that one,
+  // with its thin devices, and may be larger.
   void AddThinPool(const std::string& uuid, const std::string& name, Bytes chunk, uint64_t data_chunks,
                    bool has_volumes = true);
   // A device of the pool becomes active. kNotFound: the pool has no device with this id.

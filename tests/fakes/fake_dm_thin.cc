@@ -189,12 +189,8 @@ Error NotActive(const std::string& uuid) {
 }  // namespace
 
 std::optional<std::string> FakeDm::PoolDevice(const std::string& uuid) const {
-  for (const std::string& candidate : {uuid + kPoolLayer, uuid}) {
-    if (pools_.contains(uuid) && devices_.contains(candidate)) {
-      return candidate;
-    }
-  }
-  return std::nullopt;
+  const std::string device = uuid + kPoolLayer;
+  return pools_.contains(uuid) && devices_.contains(device) ? std::optional(device) : std::nullopt;
 }
 
 std::optional<dm::ThinPoolStatus> FakeDm::PoolStatus(const std::string& uuid) {
@@ -231,8 +227,7 @@ FakeDm::State* FakeDm::ActiveThin(const std::string& pool, dm::ThinId id) {
 
 void FakeDm::AddThinPool(const std::string& uuid, const std::string& name, Bytes chunk, uint64_t data_chunks,
                          bool has_volumes) {
-  AddDevice(has_volumes ? uuid + kPoolLayer : uuid, has_volumes ? name + kPoolLayer : name,
-            {chunk.value * data_chunks});
+  AddDevice(uuid + kPoolLayer, has_volumes ? name + kPoolLayer : name, {chunk.value * data_chunks});
   const std::lock_guard lock(mutex_);
   pools_.try_emplace(uuid, chunk, data_chunks).first->second.SetDataChunks(data_chunks);
 }
