@@ -138,7 +138,7 @@ class DmApi {
   // Resume(). OK if it is suspended already. Use Suspension (dm/suspension.h), which resumes in any case.
   // Waits for disks and, with kTake, for the write-back of the file system, without a limit. kNotFound: not
   // active. kPrecondition (EBUSY): kTake, and the file system is frozen already (kernels before 6.12).
-  // DM_DEV_SUSPEND.
+  // kIo: kTake, and a write that waited in memory failed; not every kernel reports that. DM_DEV_SUSPEND.
   virtual Status Suspend(const std::string& uuid, FileSystemLock lock) = 0;
 
   // Resumes the device. A loaded table that waits replaces the current one, as when LVM resumes. OK if it was

@@ -97,6 +97,9 @@ Status DmKernel::Suspend(const std::string& uuid, FileSystemLock lock) {
                        ": its file system is frozen already: thaw it (fsfreeze -u), or suspend without "
                        "its lock")
           .WithErrno(failure);
+    case EIO:
+    case ENOSPC:
+      return ErrnoError(what + ": what was to be written to it before is lost", failure).As(Code::kIo);
     default:
       return ErrnoError(what, failure).As(Code::kUnavailable);
   }

@@ -8,6 +8,8 @@
 //   the deadline of its call, and checks the call before each message. A suspend that waits is not
 //   interrupted: its file system is written back first, so call syncfs(2) on all of them before the first
 //   Begin().
+// - The writes to a thin device wait for room if its pool is out of data space and does not fail writes. A
+//   suspend waits for them, by default for a minute (docs/thin.md). Look at the pool first (DmApi::ThinPool).
 // - Meanwhile the caller touches nothing that could lie on one of these devices, and allocates little: memory
 //   may have to be written to them first.
 // - A process that is killed leaves its devices suspended. The next start resumes them.
