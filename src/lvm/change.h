@@ -16,13 +16,16 @@
 #include "lvm/verbs/cow.h"         // IWYU pragma: export
 #include "lvm/verbs/group.h"       // IWYU pragma: export
 #include "lvm/verbs/legs.h"        // IWYU pragma: export
+#include "lvm/verbs/thin.h"        // IWYU pragma: export
 #include "lvm/verbs/volume.h"      // IWYU pragma: export
 
 namespace quarry::lvm {
 
-using Change = std::variant<CreateGroup, AddPv, RemovePv, RestorePv, DropMissingPvs, ChangePv, CreateLv,
-                            ExtendLv, RemoveLvs, ChangeTags, ActivateLvs, DeactivateLv, RefreshLvs, RepairLv,
-                            LimitRecovery, MoveExtents, AbortMove, CreateCow, SplitCow, DropCow>;
+using Change =
+    std::variant<CreateGroup, AddPv, RemovePv, RestorePv, DropMissingPvs, ChangePv, CreateLv, ExtendLv,
+                 RemoveLvs, ChangeTags, ActivateLvs, DeactivateLv, RefreshLvs, RepairLv, LimitRecovery,
+                 MoveExtents, AbortMove, CreateCow, SplitCow, DropCow, MakeThinPool, SkipActivation,
+                 CreateThinLv, ExtendThinLv, ExtendPoolMetadata, ActivateDegradedThin>;
 
 // The group that is changed.
 const std::string& GroupOf(const Change& change);

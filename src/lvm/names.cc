@@ -306,6 +306,14 @@ bool IsLegOf(std::string_view name, std::string_view lv_name) {
   return false;
 }
 
+std::string ThinDataName(std::string_view pool) {
+  return fmt::format("{}_tdata", pool);
+}
+
+std::string ThinMetadataName(std::string_view pool) {
+  return fmt::format("{}_tmeta", pool);
+}
+
 bool IsPoolSpareName(std::string_view name) {
   return name.ends_with("_pmspare");
 }

@@ -74,6 +74,11 @@ std::string MetadataLvName(std::string_view image_name);
 // Whether LVM gives this name to a leg of the LV, data or metadata: "x_rimage_3", "x_rmeta_3" of "x".
 bool IsLegOf(std::string_view name, std::string_view lv_name);
 
+// Names that LVM gives to the hidden volumes of a thin pool: "x_tdata" with its data, "x_tmeta" with its
+// metadata.
+std::string ThinDataName(std::string_view pool);
+std::string ThinMetadataName(std::string_view pool);
+
 // Whether LVM gives this name to the spare that a group has for the metadata of its thin and cache pools
 // ("lvol0_pmspare"). LVM itself knows the spare by its name (lib/format_text/import_vsn1.c).
 bool IsPoolSpareName(std::string_view name);

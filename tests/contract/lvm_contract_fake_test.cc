@@ -1,6 +1,7 @@
 #include "tests/contract/lvm_contract_cow.h"
 #include "tests/contract/lvm_contract_hold.h"
 #include "tests/contract/lvm_contract_moves.h"
+#include "tests/contract/lvm_contract_thin.h"
 #include "tests/fakes/fake_lvm.h"
 
 namespace quarry::contract {
@@ -29,6 +30,9 @@ class FakeWorld {
   void HideDisk(size_t index) { SetMissing(index, true); }
   void ShowDisk(size_t index) { SetMissing(index, false); }
 
+ protected:
+  fakes::FakeLvm& fake() { return lvm_; }
+
  private:
   void SetMissing(size_t index, bool missing) {
     lvm_.Happen(group(), [&](lvm::VolumeGroup& group) { group.pvs[index].missing = missing; });
@@ -36,9 +40,17 @@ class FakeWorld {
   fakes::FakeLvm lvm_;
 };
 
+// As on Debian 13.
+class NewerFakeWorld : public FakeWorld {
+ public:
+  NewerFakeWorld() { fake().SetVersion("2.03.31"); }
+};
+
 INSTANTIATE_TYPED_TEST_SUITE_P(Fake, LvmContract, FakeWorld);
 INSTANTIATE_TYPED_TEST_SUITE_P(Fake, LvmMoveContract, FakeWorld);
 INSTANTIATE_TYPED_TEST_SUITE_P(Fake, LvmCowContract, FakeWorld);
+INSTANTIATE_TYPED_TEST_SUITE_P(Fake, LvmThinContract, FakeWorld);
+INSTANTIATE_TYPED_TEST_SUITE_P(NewerFake, LvmThinContract, NewerFakeWorld);
 INSTANTIATE_TYPED_TEST_SUITE_P(Fake, LvmHoldContract, FakeWorld);
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "lvm/run/lvm_config.h"
 #include "tests/contract/lvm_contract_cow.h"
 #include "tests/contract/lvm_contract_moves.h"
+#include "tests/contract/lvm_contract_thin.h"
 #include "tests/contract/lvm_kernel_world.h"
 
 namespace quarry::contract {
@@ -26,6 +27,7 @@ INSTANTIATE_TYPED_TEST_SUITE_P(Spawn, LvmCowContract, LvmKernelWorld);
 INSTANTIATE_TYPED_TEST_SUITE_P(Zygote, LvmContract, LvmZygoteKernelWorld);
 INSTANTIATE_TYPED_TEST_SUITE_P(Zygote, LvmMoveContract, LvmZygoteKernelWorld);
 INSTANTIATE_TYPED_TEST_SUITE_P(Zygote, LvmCowContract, LvmZygoteKernelWorld);
+INSTANTIATE_TYPED_TEST_SUITE_P(Zygote, LvmThinContract, LvmZygoteKernelWorld);
 
 class LvmSpawnTest : public LvmContract<LvmKernelWorld> {};
 

@@ -67,6 +67,34 @@ uint64_t PerLeg(const Geometry& geometry, Extents logical) {
   return logical.value / geometry.data_legs();
 }
 
+Status GrowAt(VolumeGroup& group, LogicalVolume& lv, const Geometry& geometry,
+              const lvm::PlacementStep& step) {
+  QUARRY_ASSIGN(const std::vector<AllocatedLeg> legs,
+                Allocate(group, step.pv_arguments,
+                         {.legs = geometry.legs(),
+                          .per_leg = PerLeg(geometry, step.logical_extents),
+                          .metadata = 0,
+                          .policy = step.alloc,
+                          .tails = Tails(group, lv, geometry)}));
+  Grow(group, lv, geometry, legs);
+  return Ok();
+}
+
+Status NameIsFree(const VolumeGroup& group, const std::string& name) {
+  if (group.FindLv(name) != nullptr) {
+    return Error(
+        Code::kAlreadyExists,
+        fmt::format("Logical Volume \"{}\" already exists in volume group \"{}\"", name, group.name));
+  }
+  const auto shown = static_cast<uint64_t>(std::ranges::count(group.lvs, false, &LogicalVolume::hidden));
+  if (group.max_lvs != 0 && shown >= group.max_lvs) {
+    return Error(Code::kNoSpace,
+                 fmt::format("Maximum number of logical volumes ({}) reached in volume group {}",
+                             group.max_lvs, group.name));
+  }
+  return Ok();
+}
+
 }  // namespace
 
 void FakeLvm::AddGroup(const std::string& name, Bytes extent_size, const std::vector<FakeDisk>& disks) {
@@ -186,6 +214,11 @@ void FakeLvm::SetOpen(const std::string& group, const std::string& lv, bool open
 void FakeLvm::SetInstantSync(bool instant) {
   const std::lock_guard lock(mutex_);
   instant_sync_ = instant;
+}
+
+void FakeLvm::SetVersion(const std::string& version) {
+  const std::lock_guard lock(mutex_);
+  version_ = version;
 }
 
 void FakeLvm::Reboot() {
@@ -376,17 +409,7 @@ Status FakeLvm::Do(const lvm::CreateLv& verb, const Call& call) {
     }
     VolumeGroup next = group.now;
     QUARRY_TRY(MayGrow(next));
-    if (Find(next, verb.name) != nullptr) {
-      return Error(
-          Code::kAlreadyExists,
-          fmt::format("Logical Volume \"{}\" already exists in volume group \"{}\"", verb.name, verb.group));
-    }
-    const auto shown = static_cast<uint64_t>(std::ranges::count(next.lvs, false, &LogicalVolume::hidden));
-    if (next.max_lvs != 0 && shown >= next.max_lvs) {
-      return Error(Code::kNoSpace,
-                   fmt::format("Maximum number of logical volumes ({}) reached in volume group {}",
-                               next.max_lvs, verb.group));
-    }
+    QUARRY_TRY(NameIsFree(next, verb.name));
     const Geometry& geometry = verb.geometry;
     QUARRY_ASSIGN(const std::vector<AllocatedLeg> legs,
                   Allocate(next, verb.step.pv_arguments,
@@ -417,14 +440,13 @@ Status FakeLvm::Do(const lvm::ExtendLv& verb, const Call& call) {
       return Error(Code::kNotFound,
                    fmt::format("Logical volume {} not found in volume group {}.", verb.name, verb.group));
     }
-    QUARRY_ASSIGN(const std::vector<AllocatedLeg> legs,
-                  Allocate(next, verb.step.pv_arguments,
-                           {.legs = verb.geometry.legs(),
-                            .per_leg = PerLeg(verb.geometry, verb.step.logical_extents),
-                            .metadata = 0,
-                            .policy = verb.step.alloc,
-                            .tails = Tails(next, *lv, verb.geometry)}));
-    Grow(next, *lv, verb.geometry, legs);
+    if (IsThin(*lv)) {
+      return Error(Code::kInternal, fmt::format("{} has no extents of its own", verb.name));
+    }
+    QUARRY_TRY(GrowAt(next, IsThinPool(*lv) ? *PoolData(next, *lv) : *lv, verb.geometry, verb.step));
+    if (IsThinPool(*lv)) {
+      FitToData(next, *lv);
+    }
     const bool active = lv->active;
     QUARRY_TRY(Commit(group, std::move(next)));
     if (active) {
@@ -447,9 +469,19 @@ Status FakeLvm::Do(const lvm::RemoveLvs& verb, const Call& call) {
     if (lv->active) {
       return Error(Code::kPrecondition, fmt::format("Logical volume {}/{} not removed.", verb.group, name));
     }
+    if (IsThinPool(*lv) && VolumesIn(next, name) > 0) {
+      return Error(
+          Code::kPrecondition,
+          fmt::format("it is active, or another volume is built on it: Logical volume {}/{} not removed.",
+                      verb.group, name));
+    }
+    if (IsThin(*lv)) {
+      return RemoveThin(next, *lv);
+    }
     // LVM does not ask before it removes volumes that are built on an inactive one.
     std::erase_if(next.lvs, [&](const LogicalVolume& other) {
-      return other.name == name || IsOf(other, name) || other.origin == name || other.pool == name;
+      return other.name == name || IsOf(other, name) || IsPartOfPool(other, name) || other.origin == name ||
+             other.pool == name;
     });
     return Ok();
   };
@@ -467,6 +499,7 @@ Status FakeLvm::Do(const lvm::RemoveLvs& verb, const Call& call) {
       }
     }
     if (next.lvs.size() != group.now.lvs.size()) {
+      next.seqno -= next.seqno == group.now.seqno ? 0 : 1;  // Commit() counts the last one
       QUARRY_TRY(Commit(group, std::move(next)));
     }
     return worst;
@@ -484,6 +517,7 @@ Status FakeLvm::Do(const lvm::ChangeTags& verb, const Call& call) {
     if (lv == nullptr) {
       return NoSuchLv(next, verb.name);
     }
+    QUARRY_TRY(IsNoPoolMetadata(next, *lv));
     SetTags(*lv, verb.add, verb.remove);
     return Commit(group, std::move(next));
   });
@@ -496,17 +530,20 @@ Status FakeLvm::Do(const lvm::ActivateLvs& verb, const Call& call) {
     if (lv == nullptr) {
       return NoSuchLv(group.now, name);
     }
-    const bool needs_every_pv = !lv->IsRaid() || lv->segment_type == "raid0";
-    if (lv->partial && needs_every_pv) {
-      return Error(Code::kUnavailable,
-                   fmt::format("a disk of the volume is missing: Refusing activation of partial LV {}/{}.",
-                               verb.group, name));
+    if (IsThin(*lv) || IsThinPool(*lv)) {
+      return ActivateThin(group, name, false);
+    }
+    QUARRY_TRY(MaySwitchAlone(group.now, name));
+    if (LacksDisks(*lv)) {
+      return RefusedAsPartial(group.now, name);
     }
     for (LogicalVolume& part : group.now.lvs) {
       part.active = part.active || part.name == name || IsOf(part, name);
     }
     lv->sync_action = lv->sync_percent.has_value() ? "idle" : "";
-    TellActive(group.now, name);
+    if (!lv->hidden) {
+      TellActive(group.now, name);
+    }
     return Ok();
   };
   return Act("Activate", verb.group, call, [&](Group& group) -> Status {
@@ -521,6 +558,32 @@ Status FakeLvm::Do(const lvm::ActivateLvs& verb, const Call& call) {
   });
 }
 
+Status FakeLvm::ActivateThin(Group& group, const std::string& name, bool degraded) {
+  LogicalVolume& lv = *Find(group.now, name);
+  QUARRY_TRY(MayActivatePool(group.now, lv, degraded));
+  lv.active = true;
+  SettlePool(group.now, IsThin(lv) ? lv.pool : name);
+  TellActive(group.now, name);
+  return Ok();
+}
+
+Status FakeLvm::Do(const lvm::ActivateDegradedThin& verb, const Call& call) {
+  return Act("ActivateDegraded", verb.group, call, [&](Group& group) -> Status {
+    QUARRY_TRY(MayChange(group.now));
+    for (const std::string& name : verb.names) {
+      const LogicalVolume* const lv = group.now.FindLv(name);
+      if (lv == nullptr) {
+        return NoSuchLv(group.now, name);
+      }
+      if (!IsThin(*lv) && !IsThinPool(*lv)) {
+        return Error(Code::kInternal, "here only pools and thin volumes are activated so");
+      }
+      QUARRY_TRY(ActivateThin(group, name, true));
+    }
+    return Ok();
+  });
+}
+
 Status FakeLvm::Do(const lvm::DeactivateLv& verb, const Call& call) {
   return Act("Deactivate", verb.group, call, [&](Group& group) -> Status {
     LogicalVolume* lv = Find(group.now, verb.name);
@@ -530,6 +593,7 @@ Status FakeLvm::Do(const lvm::DeactivateLv& verb, const Call& call) {
     if (verb.seqno != 0 && group.now.seqno != verb.seqno) {
       return Ok();
     }
+    QUARRY_TRY(MaySwitchAlone(group.now, verb.name));
     if (lv->active) {
       QUARRY_TRY(MayDeactivate(group.now, *lv));
     }
@@ -537,6 +601,7 @@ Status FakeLvm::Do(const lvm::DeactivateLv& verb, const Call& call) {
       part.active = part.active && part.name != verb.name && !IsOf(part, verb.name);
     }
     lv->sync_action.clear();
+    SettlePool(group.now, IsThin(*lv) ? lv->pool : verb.name);
     return Ok();
   });
 }
@@ -551,6 +616,9 @@ Status FakeLvm::Do(const lvm::RefreshLvs& verb, const Call& call) {
       } else if (lv->partial) {
         worst =
             Error(Code::kInternal, fmt::format("Refusing refresh of partial LV {}/{}.", verb.group, name));
+      } else if (lv->hidden) {
+        worst = Error(Code::kInternal,
+                      fmt::format("Operation not permitted on hidden LV {}/{}.", verb.group, name));
       } else if (lv->active && hooks_.renewed) {
         hooks_.renewed(group.now, *lv);
       }
@@ -570,6 +638,7 @@ Status FakeLvm::Do(const lvm::LimitRecovery& verb, const Call& call) {
       if (!lv->IsRaid() || lv->partial) {
         return Error(Code::kInternal, fmt::format("{} has no legs to fill", name));
       }
+      QUARRY_TRY(IsNoPoolMetadata(next, *lv));
       lv->segments.front().max_recovery_rate = verb.rate;
     }
     return Commit(group, std::move(next));
@@ -584,7 +653,7 @@ Status FakeLvm::Do(const lvm::RepairLv& verb, const Call& call) {
     if (lv == nullptr) {
       return NoSuchLv(next, verb.name);
     }
-    if (!lv->active) {
+    if (!IsInUseByKernel(next, *lv)) {
       return Error(Code::kInternal,
                    fmt::format("{}/{} must be active to perform this operation.", verb.group, verb.name));
     }
@@ -753,6 +822,87 @@ Status FakeLvm::Do(const lvm::SplitCow& verb, const Call& call) {
   });
 }
 
+Status FakeLvm::Do(const lvm::MakeThinPool& verb, const Call& call) {
+  return Act("MakeThinPool", verb.group, call, [&](Group& group) -> Status {
+    VolumeGroup next = group.now;
+    QUARRY_TRY(MayGrow(next));
+    for (const std::string& name : {verb.name, verb.metadata}) {
+      if (const LogicalVolume* const lv = Find(next, name); lv != nullptr && lv->active) {
+        QUARRY_TRY(MayDeactivate(next, *lv));
+      }
+    }
+    const PoolTags tags = version_ == "2.03.16" ? PoolTags::kStayOnData : PoolTags::kMoveToPool;
+    QUARRY_TRY(MakePool(next, verb, tags, [this] { return NewUuid(); }));
+    return Commit(group, std::move(next));
+  });
+}
+
+Status FakeLvm::Do(const lvm::SkipActivation& verb, const Call& call) {
+  return Act("SkipActivation", verb.group, call, [&](Group& group) -> Status {
+    QUARRY_TRY(MayChange(group.now));
+    return Find(group.now, verb.name) == nullptr ? Status(NoSuchLv(group.now, verb.name))
+                                                 : Commit(group, group.now);
+  });
+}
+
+Status FakeLvm::Do(const lvm::CreateThinLv& verb, const Call& call) {
+  return Act("CreateThin", verb.group, call, [&](Group& group) -> Status {
+    VolumeGroup next = group.now;
+    QUARRY_TRY(MayGrow(next));
+    QUARRY_TRY(NameIsFree(next, verb.name));
+    if (const LogicalVolume* const pool = Find(next, verb.pool); pool != nullptr && IsThinPool(*pool)) {
+      QUARRY_TRY(MayActivatePool(next, *pool));
+    }
+    QUARRY_TRY(AddThin(next, verb, [this] { return NewUuid(); }));
+    ++next.seqno;
+    return Commit(group, std::move(next));
+  });
+}
+
+Status FakeLvm::Do(const lvm::ExtendThinLv& verb, const Call& call) {
+  return Act("ExtendThin", verb.group, call, [&](Group& group) -> Status {
+    VolumeGroup next = group.now;
+    QUARRY_TRY(MayGrow(next));
+    LogicalVolume* const lv = Find(next, verb.name);
+    if (lv == nullptr) {
+      return NoSuchLv(next, verb.name);
+    }
+    if (!IsThin(*lv)) {
+      return Error(Code::kInternal, fmt::format("here {} is a thin volume", verb.name));
+    }
+    Extents& size = lv->segments.front().logical.count;
+    const Extents wanted = CeilToExtents(verb.size, next.extent_size);
+    if (wanted < size) {
+      return Error(Code::kPrecondition,
+                   fmt::format("New size given ({} extents) not larger than existing size ({} extents)",
+                               wanted.value, size.value));
+    }
+    if (wanted == size) {
+      return Ok();
+    }
+    size = wanted;
+    const bool active = lv->active;
+    QUARRY_TRY(Commit(group, std::move(next)));
+    if (active) {
+      TellActive(group.now, verb.name);
+    }
+    return Ok();
+  });
+}
+
+Status FakeLvm::Do(const lvm::ExtendPoolMetadata& verb, const Call& call) {
+  return Act("ExtendPoolMetadata", verb.group, call, [&](Group& group) -> Status {
+    VolumeGroup next = group.now;
+    QUARRY_TRY(MayGrow(next));
+    const LogicalVolume* const pool = Find(next, verb.name);
+    if (pool == nullptr || !IsThinPool(*pool)) {
+      return NoSuchLv(next, verb.name);
+    }
+    QUARRY_TRY(GrowAt(next, *PoolMetadata(next, *pool), verb.geometry, verb.step));
+    return Commit(group, std::move(next));
+  });
+}
+
 Status FakeLvm::Do(const lvm::RemovePv& verb, const Call& call) {
   return Act("RemovePv", verb.group, call, [&](Group& group) -> Status {
     QUARRY_TRY(MayChange(group.now));
@@ -778,7 +928,8 @@ Status FakeLvm::Do(const lvm::RemovePv& verb, const Call& call) {
 Result<std::string> FakeLvm::Version(const std::string& /*group*/, const Call& call) {
   QUARRY_TRY(call.Check("Version"));
   QUARRY_TRY(before.Check("Version"));
-  return std::string("2.03.16");
+  const std::lock_guard lock(mutex_);
+  return version_;
 }
 
 Status FakeLvm::Do(const lvm::AddPv& verb, const Call& call) {

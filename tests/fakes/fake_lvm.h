@@ -16,6 +16,7 @@
 #include "dm/raid_legs_api.h"
 #include "lvm/lvm_api.h"
 #include "lvm/pv_reader.h"
+#include "tests/fakes/fake_lvm_thin.h"
 #include "tests/fakes/faults.h"
 
 namespace quarry::fakes {
@@ -82,6 +83,8 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
   void SetOpen(const std::string& group, const std::string& lv, bool open);
   // New RAID volumes are in sync at once (the default), or stay at 0 % until Happen says otherwise.
   void SetInstantSync(bool instant);
+  // Which release of lvm2 this is; at first 2.03.16.
+  void SetVersion(const std::string& version);
   // As after a power cut: nothing is active or open.
   void Reboot();
   void SetHooks(FakeLvmHooks hooks);
@@ -98,7 +101,8 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
   // Faults: one name for each verb, as Act() in fake_lvm.cc is given it: "CreateGroup", "Create", "Extend",
   // "Remove", "ChangeTags", "Activate", "Deactivate", "Refresh", "Repair", "LimitRecovery", "RestorePv",
   // "DropMissingPvs", "ChangePv", "Move", "AbandonMove", "RemovePv", "AddPv", "CreateCow", "SplitCow",
-  // "DropCow".
+  // "DropCow", "MakeThinPool", "SkipActivation", "CreateThin", "ExtendThin", "ExtendPoolMetadata",
+  // "ActivateDegraded".
   Status Apply(const lvm::Change& change, const Call& call) override;
   Result<std::string> Version(const std::string& group, const Call& call) override;
   // As LVM's lock does: a writer waits for those that hold the group, and later holders wait for the writer.
@@ -140,6 +144,13 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
   Status Do(const lvm::CreateCow& verb, const Call& call);
   Status Do(const lvm::SplitCow& verb, const Call& call);
   Status Do(const lvm::DropCow& verb, const Call& call);
+  Status Do(const lvm::MakeThinPool& verb, const Call& call);
+  Status Do(const lvm::SkipActivation& verb, const Call& call);
+  Status Do(const lvm::CreateThinLv& verb, const Call& call);
+  Status Do(const lvm::ExtendThinLv& verb, const Call& call);
+  Status Do(const lvm::ExtendPoolMetadata& verb, const Call& call);
+  Status Do(const lvm::ActivateDegradedThin& verb, const Call& call);
+  Status ActivateThin(Group& group, const std::string& name, bool degraded);
   class Superblocks final : public dm::RaidLegsApi {
    public:
     explicit Superblocks(FakeLvm& lvm) : lvm_(lvm) {}
@@ -174,6 +185,7 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
   std::function<void(const std::string&)> on_call_;
   std::set<std::string> silent_;
   bool instant_sync_ = true;
+  std::string version_ = "2.03.16";
   uint64_t uuids_ = 0;
   Superblocks superblocks_{*this};
 };

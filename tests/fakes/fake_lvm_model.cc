@@ -306,6 +306,15 @@ bool EndMoveOff(VolumeGroup& group, const std::string& device, bool arrived) {
   return true;
 }
 
+namespace {
+
+bool LacksExtents(const VolumeGroup& group, const LogicalVolume& lv) {
+  return std::ranges::any_of(lvm::PhysicalExtents(group, lv),
+                             [&](const PhysicalRange& range) { return group.LacksPv(range.pv_uuid); });
+}
+
+}  // namespace
+
 void Derive(VolumeGroup& group) {
   group.extent_count = {};
   group.free_count = {};
@@ -336,10 +345,8 @@ void Derive(VolumeGroup& group) {
   for (LogicalVolume& lv : group.lvs) {
     lv.size = ToBytes({ExtentsOf(lv)}, group.extent_size);
     lv.segment_type = lv.segments.empty() ? "" : lv.segments.front().type;
-    lv.partial = std::ranges::any_of(lvm::PhysicalExtents(group, lv), [&](const PhysicalRange& range) {
-      const PhysicalVolume* pv = group.FindPv(range.pv_uuid);
-      return pv == nullptr || pv->missing;
-    });
+    const LogicalVolume* const pool = group.FindLv(lv.pool);
+    lv.partial = LacksExtents(group, lv) || (pool != nullptr && LacksExtents(group, *pool));
     if (lv.partial) {
       lv.health = "partial";
     } else if (lv.health == "partial") {

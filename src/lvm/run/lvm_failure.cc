@@ -28,6 +28,12 @@ constexpr auto kMeanings = std::to_array<Meaning>({
     {"exceeds maximum metadata size", Code::kNoSpace, kMetadataFull},
     {"too large for circular buffer", Code::kNoSpace, kMetadataFull},
     {"while pvs are missing", Code::kUnavailable, "a disk of the group is missing"},
+    {"is prohibited while logical volume", Code::kPrecondition,
+     "a part of the thin pool is active alone, or the pool is active"},
+    {"free space in thin pool", Code::kNoSpace, "the thin pool is full, extend it first"},
+    {"with transaction id", Code::kCorrupt, ""},
+    {"does not accept lv type", Code::kPrecondition, ""},
+    {"not larger than existing size", Code::kPrecondition, ""},
     {"refusing activation of partial lv", Code::kUnavailable, "a disk of the volume is missing"},
     {"multiple vgs found with the same name", Code::kPrecondition, "two groups have this name"},
     {"unable to suspend", Code::kUnavailable,
@@ -105,6 +111,11 @@ Error LvmFailure(std::string_view command, const Finished& finished) {
     }
   }
   return {Code::kInternal, fmt::format("{}: exit status {}: {}", command, finished.exit_status, words)};
+}
+
+bool SaysSizeIsTheSame(const Finished& finished) {
+  const std::string lower = Lower(finished.err);
+  return lower.contains("matches existing size") || lower.contains("no size change");
 }
 
 bool SaysNoSuchGroup(const Finished& finished) {

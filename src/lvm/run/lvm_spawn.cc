@@ -129,6 +129,15 @@ Status LvmSpawn::Do(const ChangeTags& change, const Call& call) {
   return change.IsEmpty() ? Ok() : Do<ChangeTags>(change, call);
 }
 
+// Flushed even if nothing was to do: the process that gave the volume this size may not have flushed.
+Status LvmSpawn::Do(const ExtendThinLv& change, const Call& call) {
+  QUARRY_ASSIGN(const Words arguments, change.Arguments());
+  QUARRY_ASSIGN(const Finished finished, RunHolding(change.group, arguments, call));
+  return finished.ok() || SaysSizeIsTheSame(finished)
+             ? Flush(change.group, call)
+             : Status(Failure(arguments[0], change.Object(), finished, call));
+}
+
 Status LvmSpawn::Do(const CreateLv& change, const Call& call) {
   if (change.lock_fd < 0) {
     return change.seqno == 0 ? Do<CreateLv>(change, call)
@@ -156,7 +165,7 @@ Status LvmSpawn::Do(const RemoveLvs& change, const Call& call) {
   // LVM's message is about one of the volumes, so each is tried by itself.
   Status worst = Ok();
   for (const std::string& name : change.names) {
-    Status one = Do(RemoveLvs{change.group, {name}, change.seqno}, call);
+    Status one = Do(RemoveLvs{change.group, {name}, change.seqno, change.thin}, call);
     if (!one.has_value()) {
       worst = std::move(one);
     }

@@ -69,6 +69,7 @@ class LvmSpawn final : public LvmApi {
   Status Do(const CreateLv& change, const Call& call);
   Status Do(const RemoveLvs& change, const Call& call);
   Status Do(const ChangeTags& change, const Call& call);
+  Status Do(const ExtendThinLv& change, const Call& call);
   template <typename Verb>
   Status Do(const Verb& change, const Call& call);
   // Runs the command. Any exit status other than 0 is an error.

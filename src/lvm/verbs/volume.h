@@ -72,8 +72,8 @@ struct ExtendLv {
 };
 
 // OK if a volume is already gone. kPrecondition if the volume is active: Quarry never passes --force. Volumes
-// that are built on it are removed with it. So check first, and give the group's sequence number of that
-// check (as for DeactivateLv; 0: any).
+// that are built on it are removed with it, but for those in a thin pool (thin.h). So check first, and give
+// the group's sequence number of that check (as for DeactivateLv; 0: any).
 //
 // Of several volumes each is removed if possible, even if others fail; the error is that of one of them. If
 // none fails, all are removed by one command and one commit.
@@ -81,12 +81,13 @@ struct RemoveLvs {
   std::string group;
   std::vector<std::string> names;
   uint64_t seqno = 0;
+  bool thin = false;  // all of them are thin volumes, for each of which LVM commits twice (thin.h)
 
   static constexpr bool kReloadsTables = false;
   std::string Text() const { return "remove logical volume " + FullNames(group, names); }
   std::string Object() const { return Several(group, names); }
   Result<Words> Arguments() const;
-  CommitCount Commits() const { return 1; }
+  CommitCount Commits() const { return thin ? 2 * names.size() : 1; }
   Bytes MetadataText() const { return kNoText; }
 };
 

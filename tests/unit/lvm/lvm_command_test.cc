@@ -182,6 +182,51 @@ TEST(CowArguments, AStoreHoldsEveryChunkAndItsRecord) {
   EXPECT_EQ(CowStoreSize({255 * kMiB.value}, {64 * kKiB.value}), Extents{1 + 4080 + 1});
 }
 
+TEST(ThinArguments, SayEverythingThatMatters) {
+  MakeThinPool make{.group = "vg0", .name = "qd", .metadata = "qm", .chunk_size = {128 * kKiB.value}};
+  EXPECT_THAT(make.Arguments().value(),
+              ElementsAre("lvconvert", "-y", "--type", "thin-pool", "--poolmetadata", "vg0/qm",
+                          "--poolmetadataspare", "n", "--chunksize", "128k", "--zero", "y", "--discards",
+                          "passdown", "--errorwhenfull", "n", "--", "vg0/qd"));
+  make.error_when_full = true;
+  EXPECT_THAT(After(make.Arguments().value(), "--errorwhenfull"), ElementsAre("y"));
+  const CreateThinLv create{
+      .group = "vg0", .name = "qx", .pool = "qd", .size = kGiB, .tags = {"quarry.creating"}};
+  EXPECT_THAT(create.Arguments().value(),
+              ElementsAre("lvcreate", "-y", "--name", "qx", "--type", "thin", "--virtualsize", "1048576k",
+                          "--thinpool", "qd", "--setactivationskip", "y", "--activate", "n", "--addtag",
+                          "quarry.creating", "--", "vg0"));
+  EXPECT_THAT((ExtendThinLv{"vg0", "qx", kGiB}.Arguments()).value(),
+              ElementsAre("lvextend", "-y", "--size", "1048576k", "--", "vg0/qx"));
+  const ExtendPoolMetadata extend{.group = "vg0",
+                                  .name = "qd",
+                                  .geometry = Geometry::Make({}).value(),
+                                  .step = {Extents{3}, "cling", {"/dev/a:0-2"}},
+                                  .extent_size = {4 * kMiB.value}};
+  EXPECT_THAT(extend.Arguments().value(), ElementsAre("lvextend", "-y", "--poolmetadatasize", "+12288k",
+                                                      "--alloc", "cling", "--", "vg0/qd", "/dev/a:0-2"));
+  EXPECT_THAT((SkipActivation{"vg0", "qd"}.Arguments()).value(),
+              ElementsAre("lvchange", "-y", "--setactivationskip", "y", "--", "vg0/qd"));
+  EXPECT_THAT((ActivateDegradedThin{"vg0", {"qd", "qx"}}.Arguments()).value(),
+              ElementsAre("lvchange", "-y", "--activate", "y", "--ignoreactivationskip", "--activationmode",
+                          "partial", "--poll", "n", "--", "vg0/qd", "vg0/qx"));
+}
+
+TEST(ThinArguments, ChunksThatTheKernelRefusesAreRefused) {
+  MakeThinPool make{.group = "vg0", .name = "qd", .metadata = "qm", .chunk_size = {}};
+  for (const uint64_t good : {64 * kKiB.value, 192 * kKiB.value, kGiB.value}) {
+    make.chunk_size = {good};
+    EXPECT_TRUE(make.Arguments().has_value()) << good;
+  }
+  for (const uint64_t bad : {uint64_t{0}, 4 * kKiB.value, 100 * kKiB.value, kGiB.value + 64 * kKiB.value}) {
+    make.chunk_size = {bad};
+    const auto refused = make.Arguments();
+    ASSERT_FALSE(refused.has_value()) << bad;
+    EXPECT_EQ(refused.error().code(), Code::kInvalidArgument);
+    EXPECT_THAT(refused.error().message(), ::testing::HasSubstr("64 KiB"));
+  }
+}
+
 // "@tag" would select every LV with that tag; "a/b" names another group's LV.
 TEST(AllArguments, NamesThatLvmWouldMisreadAreRefused) {
   for (const char* bad : {"", "@quarry.ready", "a/b", "-f", ".", "..", "a b", "a*", "a\n"}) {
@@ -200,6 +245,20 @@ TEST(AllArguments, NamesThatLvmWouldMisreadAreRefused) {
                   .error()
                   .code(),
               Code::kInvalidArgument)
+        << bad;
+    EXPECT_EQ((MakeThinPool{.group = "vg0", .name = "qd", .metadata = bad, .chunk_size = kMiB}.Arguments())
+                  .error()
+                  .code(),
+              Code::kInvalidArgument)
+        << bad;
+    EXPECT_EQ((CreateThinLv{.group = "vg0", .name = "qx", .pool = bad, .size = kMiB, .tags = {}}.Arguments())
+                  .error()
+                  .code(),
+              Code::kInvalidArgument)
+        << bad;
+    EXPECT_EQ((ExtendThinLv{"vg0", bad, kMiB}.Arguments()).error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ((SkipActivation{"vg0", bad}.Arguments()).error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ((ActivateDegradedThin{"vg0", {"qx", bad}}.Arguments()).error().code(), Code::kInvalidArgument)
         << bad;
     CreateLv spec = Spec({});
     spec.name = bad;

@@ -151,6 +151,32 @@ TEST(LvmFailureTest, AFrozenFileSystemIsToldByTheFirstCause) {
   EXPECT_THAT(error.message(), HasSubstr("fsfreeze"));
 }
 
+// Words of lvm2 2.03.16 and 2.03.31, which differ in the last one.
+TEST(LvmFailureTest, RefusalsOfThinPoolsAreTold) {
+  const auto code = [](const char* words) { return LvmFailure("x", Said(5, words)).code(); };
+  EXPECT_EQ(
+      code("  Activation of logical volume g/p is prohibited while logical volume g/p_tmeta is active.\n"
+           "  Aborting. Failed to locally activate thin pool g/p.\n"),
+      Code::kPrecondition);
+  EXPECT_EQ(
+      code("  Command on LV g/p does not accept LV type thinpool.\n  Command not permitted on LV g/p.\n"),
+      Code::kPrecondition);
+  EXPECT_EQ(code("  Refusing activation of partial LV g/p.  Use '--activationmode partial' to override.\n"
+                 "  Failed to update pool g/p.\n"),
+            Code::kUnavailable);
+  EXPECT_EQ(code("  Pool q not found in Volume group g.\n"), Code::kNotFound);
+  EXPECT_EQ(code("Removing pool g/p will remove 1 dependent volume(s). Proceed? [y/n]: [n]\n"
+                 "  Logical volume g/p not removed.\n"),
+            Code::kPrecondition);
+  EXPECT_EQ(code("  Cannot create new thin volume, free space in thin pool g/p reached threshold.\n"),
+            Code::kNoSpace);
+  EXPECT_EQ(code("  New size given (15 extents) not larger than existing size (16 extents)\n"),
+            Code::kPrecondition);
+  EXPECT_TRUE(SaysSizeIsTheSame(Said(5, "  New size (16 extents) matches existing size (16 extents).\n")));
+  EXPECT_TRUE(SaysSizeIsTheSame(Said(5, "  No size change.\n")));
+  EXPECT_FALSE(SaysSizeIsTheSame(Said(5, "  New size given (15 extents) not larger than existing size\n")));
+}
+
 TEST(LvmFailureTest, IoErrorsAreNamedSo) {
   EXPECT_EQ(LvmFailure(
                 "x", Said(5, "  Error writing device /dev/x at 4096 length 512.\n  Failed to write VG vg.\n"))

@@ -272,6 +272,7 @@ TEST_F(LvmWithLocksTest, EveryCommandThatChangesTheGroupHoldsItsLockAndReadersDo
       {"pvchange", [&] { return lvm_->Apply(ChangePv{"vg0", "/dev/x", true, {}, {}}, {}); }},
       {"pvmove", [&] { return lvm_->Apply(MoveExtents{"vg0", "v", "/dev/x:0-1", "/dev/y:0-1"}, {}); }},
       {"vgreduce", [&] { return lvm_->Apply(RemovePv{"vg0", "/dev/x"}, {}); }},
+      {"lvextend", [&] { return lvm_->Apply(ExtendThinLv{"vg0", "v", kGiB}, {}); }},
       {"vgextend", [&] { return lvm_->Apply(AddPv{.group = "vg0", .device = "/dev/x"}, {}); }},
   };
   for (const auto& [verb, change] : changes) {

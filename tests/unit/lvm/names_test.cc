@@ -93,6 +93,16 @@ TEST(MetadataLvNameTest, PairsWithItsImage) {
   EXPECT_EQ(MetadataLvName("vol"), "");
 }
 
+TEST(ThinNames, OfHiddenVolumesComeFromThePool) {
+  EXPECT_EQ(ThinDataName("vol"), "vol_tdata");
+  EXPECT_EQ(ThinMetadataName("vol"), "vol_tmeta");
+  EXPECT_TRUE(IsLegOf("vol_tdata_rimage_0", ThinDataName("vol")));
+  EXPECT_FALSE(IsLegOf("vol_tdata_rimage_0", "vol"));
+  const std::string longest = ThinDataName(NewLvName()) + "_rimage_63";
+  EXPECT_TRUE(IsLvmName(longest));
+  EXPECT_EQ(OurLvNameIn(longest).size(), NewLvName().size());
+}
+
 TEST(IsLegOfTest, GoesByTheWholeName) {
   EXPECT_TRUE(IsLegOf("vol_rimage_0", "vol"));
   EXPECT_TRUE(IsLegOf("vol_rmeta_63", "vol"));
