@@ -33,6 +33,7 @@ class LvmThinContract : public LvmContract<World> {
   std::string MakePool(lvm::VolumeType data_type, lvm::VolumeType metadata_type) {
     std::string data = MakeVolume(data_type, 16, {"of.data"});
     const std::string metadata = MakeVolume(metadata_type, 2, {"of.metadata"});
+    Do(lvm::AllocateAnywhere{this->Group(), metadata});
     Do(lvm::MakeThinPool{.group = this->Group(), .name = data, .metadata = metadata, .chunk_size = kChunk});
     Do(lvm::ChangeTags{this->Group(), data, {"of.pool"}, {"of.data"}});
     return data;

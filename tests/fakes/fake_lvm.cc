@@ -424,6 +424,7 @@ Status FakeLvm::Do(const lvm::CreateLv& verb, const Call& call) {
       lv.active = lv.active && (verb.activate || (lv.name != verb.name && !IsOf(lv, verb.name)));
     }
     QUARRY_TRY(Commit(group, std::move(next)));
+    policies_[group.now.FindLv(verb.name)->uuid] = verb.step.alloc;
     if (verb.activate) {
       TellActive(group.now, verb.name);
     }
@@ -837,6 +838,18 @@ Status FakeLvm::Do(const lvm::MakeThinPool& verb, const Call& call) {
   });
 }
 
+Status FakeLvm::Do(const lvm::AllocateAnywhere& verb, const Call& call) {
+  return Act("AllocateAnywhere", verb.group, call, [&](Group& group) -> Status {
+    QUARRY_TRY(MayChange(group.now));
+    const LogicalVolume* const lv = Find(group.now, verb.name);
+    if (lv == nullptr) {
+      return NoSuchLv(group.now, verb.name);
+    }
+    policies_[lv->uuid] = "normal";
+    return Commit(group, group.now);
+  });
+}
+
 Status FakeLvm::Do(const lvm::SkipActivation& verb, const Call& call) {
   return Act("SkipActivation", verb.group, call, [&](Group& group) -> Status {
     QUARRY_TRY(MayChange(group.now));
@@ -898,7 +911,11 @@ Status FakeLvm::Do(const lvm::ExtendPoolMetadata& verb, const Call& call) {
     if (pool == nullptr || !IsThinPool(*pool)) {
       return NoSuchLv(next, verb.name);
     }
-    QUARRY_TRY(GrowAt(next, *PoolMetadata(next, *pool), verb.geometry, verb.step));
+    LogicalVolume& metadata = *PoolMetadata(next, *pool);
+    // As lvm2 2.03.31; 2.03.16 goes by the command's policy.
+    lvm::PlacementStep step = verb.step;
+    step.alloc = policies_[metadata.uuid] == "contiguous" ? "contiguous" : step.alloc;
+    QUARRY_TRY(GrowAt(next, metadata, verb.geometry, step));
     return Commit(group, std::move(next));
   });
 }

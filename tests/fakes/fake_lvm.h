@@ -101,8 +101,8 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
   // Faults: one name for each verb, as Act() in fake_lvm.cc is given it: "CreateGroup", "Create", "Extend",
   // "Remove", "ChangeTags", "Activate", "Deactivate", "Refresh", "Repair", "LimitRecovery", "RestorePv",
   // "DropMissingPvs", "ChangePv", "Move", "AbandonMove", "RemovePv", "AddPv", "CreateCow", "SplitCow",
-  // "DropCow", "MakeThinPool", "SkipActivation", "CreateThin", "ExtendThin", "ExtendPoolMetadata",
-  // "ActivateDegraded".
+  // "DropCow", "MakeThinPool", "AllocateAnywhere", "SkipActivation", "CreateThin", "ExtendThin",
+  // "ExtendPoolMetadata", "ActivateDegraded".
   Status Apply(const lvm::Change& change, const Call& call) override;
   Result<std::string> Version(const std::string& group, const Call& call) override;
   // As LVM's lock does: a writer waits for those that hold the group, and later holders wait for the writer.
@@ -145,6 +145,7 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
   Status Do(const lvm::SplitCow& verb, const Call& call);
   Status Do(const lvm::DropCow& verb, const Call& call);
   Status Do(const lvm::MakeThinPool& verb, const Call& call);
+  Status Do(const lvm::AllocateAnywhere& verb, const Call& call);
   Status Do(const lvm::SkipActivation& verb, const Call& call);
   Status Do(const lvm::CreateThinLv& verb, const Call& call);
   Status Do(const lvm::ExtendThinLv& verb, const Call& call);
@@ -186,6 +187,7 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
   std::set<std::string> silent_;
   bool instant_sync_ = true;
   std::string version_ = "2.03.16";
+  std::map<std::string, std::string> policies_;  // with which volumes were made, by uuid
   uint64_t uuids_ = 0;
   Superblocks superblocks_{*this};
 };

@@ -44,6 +44,11 @@ Bytes MakeThinPool::MetadataText() const {
   return {kPoolText + kRenamingText};
 }
 
+Result<Words> AllocateAnywhere::Arguments() const {
+  QUARRY_TRY(CheckNames(group, name));
+  return Words{"lvchange", "-y", "--alloc", "normal", "--", Object()};
+}
+
 Result<Words> SkipActivation::Arguments() const {
   QUARRY_TRY(CheckNames(group, name));
   return Words{"lvchange", "-y", "--setactivationskip", "y", "--", Object()};

@@ -51,6 +51,21 @@ struct MakeThinPool {
   Bytes MetadataText() const;
 };
 
+// Lets LVM add extents to a volume anywhere in the ranges that are named, whatever policy it was made with.
+// The volume that becomes the metadata of a pool needs that before: there lvm2 2.03.31 goes by the policy of
+// the volume, not of the command.
+struct AllocateAnywhere {
+  std::string group;
+  std::string name;
+
+  static constexpr bool kReloadsTables = false;
+  std::string Text() const { return "let extents be added anywhere to " + Object(); }
+  std::string Object() const { return FullName(group, name); }
+  Result<Words> Arguments() const;
+  CommitCount Commits() const { return kNotCounted; }
+  Bytes MetadataText() const { return kNoText; }
+};
+
 // Sets LVM's activation-skip flag (see CreateLv). OK if it is set; LVM commits all the same.
 struct SkipActivation {
   std::string group;
@@ -104,7 +119,8 @@ struct ExtendThinLv {
   Bytes MetadataText() const { return kNoText; }
 };
 
-// Grows the metadata of a thin pool, exactly where the step says.
+// Grows the metadata of a thin pool, exactly where the step says. kNoSpace also if the extents do not follow
+// the last ones, and the metadata was made without AllocateAnywhere.
 struct ExtendPoolMetadata {
   std::string group;
   std::string name;   // of the pool
@@ -125,8 +141,8 @@ struct ExtendPoolMetadata {
 // ActivateLvs.
 //
 // LVM puts error devices in the place of missing disks, whatever the type. So the caller must prove before
-// that data and metadata of the pool are RAID, and that each has enough legs. Activate the pool itself as
-// well: LVM removes volumes from it only if it is active then. RepairLv replaces the missing legs.
+// that the pool may start (MayStartDegraded in thin_pool.h). Activate the pool itself as well: LVM removes
+// volumes from it only if it is active then. RepairLv replaces the missing legs.
 struct ActivateDegradedThin {
   std::string group;
   std::vector<std::string> names;

@@ -205,6 +205,8 @@ TEST(ThinArguments, SayEverythingThatMatters) {
                                   .extent_size = {4 * kMiB.value}};
   EXPECT_THAT(extend.Arguments().value(), ElementsAre("lvextend", "-y", "--poolmetadatasize", "+12288k",
                                                       "--alloc", "cling", "--", "vg0/qd", "/dev/a:0-2"));
+  EXPECT_THAT((AllocateAnywhere{"vg0", "qm"}.Arguments()).value(),
+              ElementsAre("lvchange", "-y", "--alloc", "normal", "--", "vg0/qm"));
   EXPECT_THAT((SkipActivation{"vg0", "qd"}.Arguments()).value(),
               ElementsAre("lvchange", "-y", "--setactivationskip", "y", "--", "vg0/qd"));
   EXPECT_THAT((ActivateDegradedThin{"vg0", {"qd", "qx"}}.Arguments()).value(),
@@ -257,6 +259,7 @@ TEST(AllArguments, NamesThatLvmWouldMisreadAreRefused) {
               Code::kInvalidArgument)
         << bad;
     EXPECT_EQ((ExtendThinLv{"vg0", bad, kMiB}.Arguments()).error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ((AllocateAnywhere{"vg0", bad}.Arguments()).error().code(), Code::kInvalidArgument) << bad;
     EXPECT_EQ((SkipActivation{"vg0", bad}.Arguments()).error().code(), Code::kInvalidArgument) << bad;
     EXPECT_EQ((ActivateDegradedThin{"vg0", {"qx", bad}}.Arguments()).error().code(), Code::kInvalidArgument)
         << bad;
