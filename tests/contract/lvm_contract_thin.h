@@ -96,6 +96,8 @@ TYPED_TEST_P(LvmThinContract, APoolKeepsTheExtentsOfItsVolumes) {
     SCOPED_TRACE(lvm::TypeName(data_type));
     const std::string data = this->MakeVolume(data_type, 16);
     const std::string metadata = this->MakeVolume(metadata_type, 2);
+    this->Do(lvm::AllocateAnywhere{this->Group(), metadata});
+    this->Do(lvm::AllocateAnywhere{this->Group(), metadata});
     std::vector<lvm::PhysicalRange> before = this->ExtentsOf(data);
     std::ranges::copy(this->ExtentsOf(metadata), std::back_inserter(before));
     std::ranges::sort(before);

@@ -113,9 +113,11 @@ Error LvmFailure(std::string_view command, const Finished& finished) {
   return {Code::kInternal, fmt::format("{}: exit status {}: {}", command, finished.exit_status, words)};
 }
 
-bool SaysSizeIsTheSame(const Finished& finished) {
+bool SaysNothingToChange(const Finished& finished) {
   const std::string lower = Lower(finished.err);
-  return lower.contains("matches existing size") || lower.contains("no size change");
+  const size_t policy = lower.find("allocation policy of logical volume ");
+  return lower.contains("matches existing size") || lower.contains("no size change") ||
+         (policy != std::string::npos && lower.find(" is already ", policy) != std::string::npos);
 }
 
 bool SaysNoSuchGroup(const Finished& finished) {

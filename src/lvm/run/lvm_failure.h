@@ -16,8 +16,9 @@ namespace quarry::lvm {
 // English. The fixtures in tests/fixtures/lvm/*/errors have the words of both releases.
 Error LvmFailure(std::string_view command, const Finished& finished);
 
-// Whether LVM says that the LV has the size that it was to get. This is proof: LVM has read the group.
-bool SaysSizeIsTheSame(const Finished& finished);
+// Whether LVM failed because the LV has the size or the allocation policy that it was to get. This is proof:
+// LVM has read the group.
+bool SaysNothingToChange(const Finished& finished);
 
 // Whether LVM says that no group of that name exists. This is not proof: LVM says the same when it could not
 // read the group's disks, see device_scan.h.

@@ -129,13 +129,22 @@ Status LvmSpawn::Do(const ChangeTags& change, const Call& call) {
   return change.IsEmpty() ? Ok() : Do<ChangeTags>(change, call);
 }
 
-// Flushed even if nothing was to do: the process that gave the volume this size may not have flushed.
-Status LvmSpawn::Do(const ExtendThinLv& change, const Call& call) {
+// Flushed even if nothing was to do: the process that did it may not have flushed.
+template <typename Verb>
+Status LvmSpawn::DoUnlessDone(const Verb& change, const Call& call) {
   QUARRY_ASSIGN(const Words arguments, change.Arguments());
   QUARRY_ASSIGN(const Finished finished, RunHolding(change.group, arguments, call));
-  return finished.ok() || SaysSizeIsTheSame(finished)
+  return finished.ok() || SaysNothingToChange(finished)
              ? Flush(change.group, call)
              : Status(Failure(arguments[0], change.Object(), finished, call));
+}
+
+Status LvmSpawn::Do(const ExtendThinLv& change, const Call& call) {
+  return DoUnlessDone(change, call);
+}
+
+Status LvmSpawn::Do(const AllocateAnywhere& change, const Call& call) {
+  return DoUnlessDone(change, call);
 }
 
 Status LvmSpawn::Do(const CreateLv& change, const Call& call) {

@@ -70,8 +70,12 @@ class LvmSpawn final : public LvmApi {
   Status Do(const RemoveLvs& change, const Call& call);
   Status Do(const ChangeTags& change, const Call& call);
   Status Do(const ExtendThinLv& change, const Call& call);
+  Status Do(const AllocateAnywhere& change, const Call& call);
   template <typename Verb>
   Status Do(const Verb& change, const Call& call);
+  // The same if LVM fails because there is nothing to change.
+  template <typename Verb>
+  Status DoUnlessDone(const Verb& change, const Call& call);
   // Runs the command. Any exit status other than 0 is an error.
   template <typename Verb>
   Status RunToSuccess(const Verb& change, const Call& call, int lock_fd = -1);

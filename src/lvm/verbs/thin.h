@@ -53,7 +53,7 @@ struct MakeThinPool {
 
 // Lets LVM add extents to a volume anywhere in the ranges that are named, whatever policy it was made with.
 // The volume that becomes the metadata of a pool needs that before: there lvm2 2.03.31 goes by the policy of
-// the volume, not of the command.
+// the volume, not by that of the command. OK if that is so already.
 struct AllocateAnywhere {
   std::string group;
   std::string name;

@@ -172,9 +172,10 @@ TEST(LvmFailureTest, RefusalsOfThinPoolsAreTold) {
             Code::kNoSpace);
   EXPECT_EQ(code("  New size given (15 extents) not larger than existing size (16 extents)\n"),
             Code::kPrecondition);
-  EXPECT_TRUE(SaysSizeIsTheSame(Said(5, "  New size (16 extents) matches existing size (16 extents).\n")));
-  EXPECT_TRUE(SaysSizeIsTheSame(Said(5, "  No size change.\n")));
-  EXPECT_FALSE(SaysSizeIsTheSame(Said(5, "  New size given (15 extents) not larger than existing size\n")));
+  EXPECT_TRUE(SaysNothingToChange(Said(5, "  New size (16 extents) matches existing size (16 extents).\n")));
+  EXPECT_TRUE(SaysNothingToChange(Said(5, "  No size change.\n")));
+  EXPECT_TRUE(SaysNothingToChange(Said(5, "  Allocation policy of logical volume g/m is already normal.\n")));
+  EXPECT_FALSE(SaysNothingToChange(Said(5, "  New size given (15 extents) not larger than existing size\n")));
 }
 
 TEST(LvmFailureTest, IoErrorsAreNamedSo) {
