@@ -29,7 +29,7 @@ constexpr auto kMeanings = std::to_array<Meaning>({
     {"too large for circular buffer", Code::kNoSpace, kMetadataFull},
     {"while pvs are missing", Code::kUnavailable, "a disk of the group is missing"},
     {"is prohibited while logical volume", Code::kPrecondition,
-     "a part of the thin pool is active alone, or the pool is active"},
+     "one of them is a part of the other, and they are not activated alone: deactivate the active one"},
     {"free space in thin pool", Code::kNoSpace, "the thin pool is full, extend it first"},
     {"with transaction id", Code::kCorrupt, ""},
     {"does not accept lv type", Code::kPrecondition, ""},

@@ -34,7 +34,8 @@ namespace quarry::lvm {
 //
 // The releases of LVM leave tags and the activation-skip flag of the data volume in different places: those
 // of the pool are to be set afterwards (ChangeTags, SkipActivation). If LVM is killed, the pool is made or
-// not, and the metadata volume may be active and wiped. kNotFound: one of the two is not there.
+// not, and the metadata volume, or single legs of it, may be active: deactivate each before a repeat
+// (DeactivateLv with the name of the volume, or of the leg). kNotFound: one of the two is not there.
 // kPrecondition: one of the two is open, or `name` is a pool already, as after a first call.
 struct MakeThinPool {
   std::string group;
