@@ -43,6 +43,9 @@ class Session {
   bool newer() const { return driver_.version() == "v1alpha2"; }
   const Settings& settings() const { return settings_; }
   std::string Name(const std::string& what) const { return settings_.prefix + what; }
+  // Names as long as the longest that COSI's controllers make: of "bucket-" or "ba-" and a UUID.
+  std::string LongBucket() const { return OfLength(43); }
+  std::string LongAccount() const { return OfLength(39); }
 
   grpc::Status GetInfo(Info& out) {
     return Patiently([&] { return driver_.GetInfo(out = {}); });
@@ -89,6 +92,12 @@ class Session {
   bool silent_errors = false, details = false, told_secret = false;
 
  private:
+  std::string OfLength(size_t length) const {
+    std::string name = Name("long");
+    name.resize(std::max(length, name.size()), 'x');
+    return name;
+  }
+
   grpc::Status Patiently(const std::function<grpc::Status()>& call) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
     while (true) {
@@ -222,12 +231,25 @@ std::string CreateChecksParameters(Session& s) {
   return RefusesCreate(s, {.name = s.Name("bad"), .parameters = parameters}, "an unknown parameter");
 }
 
+// More than 4 KiB.
+void Overfill(Map& map) {
+  for (int i = 0; i < 50; ++i) {
+    map[fmt::format("key-{}", i)] = std::string(100, 'x');
+  }
+}
+
 std::string CreateLimitsMaps(Session& s) {
   Map parameters = s.settings().parameters;
-  for (int i = 0; i < 50; ++i) {
-    parameters[fmt::format("key-{}", i)] = std::string(100, 'x');
-  }
+  Overfill(parameters);
   return RefusesCreate(s, {.name = s.Name("long"), .parameters = parameters}, "a map of more than 4 KiB");
+}
+
+std::string CreateTakesLongNames(Session& s) {
+  Created made;
+  const std::string problem = ExpectOk(
+      s.Create({.name = s.LongBucket(), .parameters = s.settings().parameters}, made), "a controller's name");
+  (void)s.Delete(made.id);
+  return problem;
 }
 
 std::string DeleteRepeats(Session& s) {
@@ -247,6 +269,15 @@ std::string GrantAnswers(Session& s) {
          : !Fits(granted.access_key) || !Fits(granted.secret_key)
              ? "both keys must be there, with at most 128 bytes"
              : "";
+}
+
+std::string GrantTakesLongNames(Session& s) {
+  GrantWish wish = UsualGrant(s, "long");
+  wish.name = s.LongAccount();
+  Granted granted;
+  const std::string problem = ExpectOk(s.Grant(wish, granted), "a controller's name");
+  (void)s.Revoke({.account = granted.account, .buckets = {s.Bucket()}});
+  return problem;
 }
 
 std::string GrantTellsBuckets(Session& s) {
@@ -352,6 +383,7 @@ const std::vector<Rule>& Rules() {
        [](S& s) {
          return RefusesCreate(s, {std::string(300, 'a'), s.settings().parameters}, "a long name");
        }},
+      {"create.takes_long_names", kBoth, &CreateTakesLongNames},
       {"create.checks_protocol", kNewer,
        [](S& s) {
          return RefusesCreate(s, {s.Name("azure"), s.settings().parameters, {kS3, kAzure}}, "Azure");
@@ -382,6 +414,11 @@ const std::vector<Rule>& Rules() {
        [](S& s) { return RefusesGrant(s, [](W& w) { w.authentication = kServiceAccount; }, "not by key"); }},
       {"grant.checks_parameters", kBoth,
        [](S& s) { return RefusesGrant(s, [](W& w) { w.parameters["no-such"] = "1"; }, "a parameter"); }},
+      {"grant.limits_maps", kBoth,
+       [](S& s) { return RefusesGrant(s, [](W& w) { Overfill(w.parameters); }, "a map of over 4 KiB"); }},
+      {"grant.limits_names", kBoth,
+       [](S& s) { return RefusesGrant(s, [](W& w) { w.name = std::string(300, 'a'); }, "a long name"); }},
+      {"grant.takes_long_names", kBoth, &GrantTakesLongNames},
       {"grant.needs_protocol", kNewer,
        [](S& s) { return RefusesGrant(s, [](W& w) { w.protocol = kUnknown; }, "no protocol"); }},
       {"grant.checks_protocol", kNewer,

@@ -122,6 +122,8 @@ std::vector<Breach> CreateBreaches() {
            [](const auto& r) { return r.parameters().contains("no-such-parameter"); }),
       both("create.limits_maps", [](const auto& r) { return r.parameters().size() > 40; }),
       both("create.limits_names", [](const auto& r) { return r.name().size() > 253; }),
+      {"create.takes_long_names", Refuse<Old>([](const auto& r) { return r.name().size() == 43; }),
+       Refuse<New>([](const auto& r) { return r.name().size() == 43; })},
       {"create.checks_protocol", {}, Accept<New>([](const auto& r) { return r.protocols_size() == 2; })},
       {"create.checks_unknown_protocol", {}, Accept<New>([](const auto& r) {
          return r.protocols_size() == 1 && r.protocols(0).type() == newer::ObjectProtocol::UNKNOWN;
@@ -197,6 +199,12 @@ std::vector<Breach> GrantRequestBreaches() {
       {"grant.checks_parameters",
        Accept<Old>([](const auto& r) { return r.parameters().contains("no-such"); }),
        Accept<New>([](const auto& r) { return r.parameters().contains("no-such"); })},
+      {"grant.limits_maps", Accept<Old>([](const auto& r) { return r.parameters().size() > 40; }),
+       Accept<New>([](const auto& r) { return r.parameters().size() > 40; })},
+      {"grant.limits_names", Accept<Old>([](const auto& r) { return r.name().size() > 128; }),
+       Accept<New>([](const auto& r) { return r.account_name().size() > 128; })},
+      {"grant.takes_long_names", Refuse<Old>([](const auto& r) { return r.name().size() == 39; }),
+       Refuse<New>([](const auto& r) { return r.account_name().size() == 39; })},
       {"grant.needs_protocol", {}, Accept<New>([](const auto& r) { return r.protocol().type() == 0; })},
       {"grant.checks_protocol", {}, Accept<New>([](const auto& r) { return r.protocol().type() == 2; })},
       {"grant.needs_mode", {}, Accept<New>([](const auto& r) {
