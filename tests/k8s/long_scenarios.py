@@ -9,7 +9,7 @@ from kit import objects
 from kit.api import Missing
 from kit.cluster import CHART, NAMESPACE, quantity
 from kit.objects import claim, generic, is_ready, of_claim, pod, storage_class
-from kit.scenario import WRITE, MiB, Scenario
+from kit.scenario import WRITE, MiB, Scenario, begins_with_earlier_build
 
 GiB = 1 << 30
 
@@ -269,6 +269,7 @@ class Upgrade(Scenario):
     def logs(self, name):
         return self.cluster.plane.kubectl("logs", "-n", self.namespace, name)
 
+    @begins_with_earlier_build
     def test_an_upgrade_from_an_earlier_image_beside_a_silent_disk(self):
         cluster = self.cluster
         values = {

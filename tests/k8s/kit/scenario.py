@@ -20,6 +20,12 @@ def together(batch):
     return mark
 
 
+def begins_with_earlier_build(test):
+    """Marks a test that upgrades from the build of the commit in upgrade_from."""
+    test.needs_earlier_build = True
+    return test
+
+
 class Scenario(unittest.TestCase):
     """cluster: the running one. notes: what a test has measured. Each test has a namespace of its own, and empties it."""
 
