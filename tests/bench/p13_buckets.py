@@ -135,6 +135,11 @@ def main():
     served.stop()
     daemon.terminate()
     daemon.wait()
+    # The second part makes the folder again.
+    for bucket in ("ours", "peer"):
+        sh(f"umount {BASE}/volumes/{bucket}")
+    shutil.rmtree(BASE)
+    shutil.rmtree("/var/lib/quarry/s3-root", ignore_errors=True)
 
 
 if __name__ == "__main__":
