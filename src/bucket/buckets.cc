@@ -1,5 +1,7 @@
 #include "bucket/buckets.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "bucket/names.h"
@@ -173,7 +175,45 @@ Result<std::vector<Bucket>> Buckets::List(const Call& call) {
   return out;
 }
 
+// Whether disks are missing without which the volume cannot be read.
+Result<bool> Buckets::LacksDisks(const std::string& id, const Call& call) {
+  QUARRY_ASSIGN(const engine::Volume volume, engine_.bucket_volumes().Get(id, call, engine::Show::kHealth));
+  return volume.health.has_value() &&
+         std::ranges::any_of(volume.health->ailments, [](const engine::Ailment& one) {
+           return one.problem == engine::Problem::kInaccessible && one.reason == "DiskMissing";
+         });
+}
+
+// That the objects are out of reach, and not only for the moment.
+Status Buckets::CheckLost(const Known& known, const Call& call) {
+  QUARRY_ASSIGN(const auto pools, engine_.lifecycle().NodeStatus(call));
+  for (const engine::PoolStatus& pool : pools) {
+    if (pool.figures.pool == known.volume.pool &&
+        std::ranges::any_of(pool.disks, [](const engine::DiskStatus& disk) {
+          return disk.condition == engine::DiskCondition::kReturned;
+        })) {
+      return Error(
+          Code::kUnavailable,
+          fmt::format("a disk of pool '{}' has returned, and is being taken back", pool.figures.pool));
+    }
+  }
+  QUARRY_ASSIGN(const bool lacks, LacksDisks(known.volume.id, call));
+  return lacks ? Ok()
+               : Error(Code::kPrecondition,
+                       fmt::format("bucket '{}' lacks no disk that it cannot do without: delete it without "
+                                   "--lost",
+                                   known.settings.name));
+}
+
 Status Buckets::CheckEmpty(const Known& known, const Call& call) {
+  QUARRY_ASSIGN(const bool lacks, LacksDisks(known.volume.id, call));
+  if (lacks) {
+    return Error(Code::kPrecondition,
+                 fmt::format("bucket '{}' has ondelete=refuse, and cannot be searched for objects, because "
+                             "its disk is missing: bring the disk back, or give its objects up with "
+                             "`quarryctl bucket delete --lost {}`",
+                             known.settings.name, known.volume.id));
+  }
   QUARRY_ASSIGN(const BucketFolder opened, OpenBucket(known.volume, known.settings, call));
   QUARRY_ASSIGN(const ObjectCount count, opened.Count(kMostCounted, call));
   if (count.objects == 0) {
@@ -225,7 +265,7 @@ Status Buckets::UnmountPatiently(const Known& known, const Call& call) {
   return gone.has_value() ? Ok() : Status(std::move(gone.error()));
 }
 
-Status Buckets::Delete(const std::string& id, const Call& call) {
+Status Buckets::DeleteIf(const std::string& id, bool lost, const Call& call) {
   const auto volume = Volume(id, call);
   if (!volume.has_value() && volume.error().code() == Code::kNotFound) {
     // As for a volume: an id of another node, or of a pool that is not configured, is not proven to be gone.
@@ -239,18 +279,19 @@ Status Buckets::Delete(const std::string& id, const Call& call) {
   if (!known.has_value()) {
     known = Known{.volume = *volume, .settings = settings, .type = ""};
   }
-  const bool refuse = settings.on_delete == OnDelete::kRefuse;
+  const bool checked = lost || settings.on_delete == OnDelete::kRefuse;
+  const auto may_go = [&] { return lost ? CheckLost(*known, call) : CheckEmpty(*known, call); };
   const auto delete_it = [&]() -> Status {
     // Without its link, no new request reaches it. Requests that run may still put an object, so it is looked
-    // at again once the unmount has proved that none runs.
-    QUARRY_TRY(refuse ? CheckEmpty(*known, call) : Ok());
+    // at again once the unmount has proved that none runs. A disk may have returned meanwhile, too.
+    QUARRY_TRY(checked ? may_go() : Ok());
     QUARRY_TRY(Step("unlink " + settings.name, [&]() -> Status {
       TakeDown(id, "it is being deleted");
       return Ok();
     }));
     QUARRY_TRY(UnmountPatiently(*known, call));
-    if (refuse) {
-      QUARRY_TRY(CheckEmpty(*known, call));
+    if (checked) {
+      QUARRY_TRY(may_go());
       QUARRY_TRY(UnmountPatiently(*known, call));
     }
     QUARRY_TRY(engine_.bucket_volumes().Delete(id, call));

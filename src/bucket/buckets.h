@@ -57,7 +57,8 @@ class Buckets final : public BucketApi {
   Result<CreateResult> Create(const CreateRequest& request, const Call& call) override;
   Result<Bucket> Find(const std::string& id, const Call& call) override;
   Result<std::vector<Bucket>> List(const Call& call) override;
-  Status Delete(const std::string& id, const Call& call) override;
+  Status Delete(const std::string& id, const Call& call) override { return DeleteIf(id, false, call); }
+  Status DeleteLost(const std::string& id, const Call& call) override { return DeleteIf(id, true, call); }
   Result<GrantResult> Grant(const GrantRequest& request, const Call& call) override;
   Status Revoke(const std::string& account_id, const std::vector<std::string>& bucket_ids,
                 const Call& call) override;
@@ -102,7 +103,11 @@ class Buckets final : public BucketApi {
   Result<NameLocks::Guard> LockBucket(const std::string& name, const Call& call);
   Bucket DescribeLocked(const Known& known) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Bucket Describe(const engine::Volume& volume) const;
+  Result<bool> LacksDisks(const std::string& id, const Call& call);
   Status CheckEmpty(const Known& known, const Call& call);
+  Status CheckLost(const Known& known, const Call& call);
+  // `lost`: only a bucket that lacks disks, with its objects; else only one that may go by its ondelete.
+  Status DeleteIf(const std::string& id, bool lost, const Call& call);
   Status UnmountPatiently(const Known& known, const Call& call);
   Status RestartGateway();
   bool MayRestartGateway();  // for a deletion

@@ -88,9 +88,10 @@ Result<Bytes> BucketClient::Grow(const std::string& id, Bytes size, const Call& 
   return Bytes{static_cast<uint64_t>(grown.size_bytes())};
 }
 
-Status BucketClient::Delete(const std::string& id, const Call& call) {
+Status BucketClient::Delete(const std::string& id, bool lost, const Call& call) {
   pb::DeleteBucketRequest request;
   request.set_bucket_id(id);
+  request.set_lost(lost);
   QUARRY_TRY(Repeat<pb::Buckets>(channel_, tell_, &pb::Buckets::Stub::DeleteBucket, request, call));
   return Ok();
 }

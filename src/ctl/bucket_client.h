@@ -50,7 +50,8 @@ class BucketClient {
   Status Revoke(const quarry::admin::v1::RevokeBucketRequest& request, const Call& call);
   // Returns the new size.
   Result<Bytes> Grow(const std::string& id, Bytes size, const Call& call);
-  Status Delete(const std::string& id, const Call& call);
+  // `lost`: its disk is missing for good.
+  Status Delete(const std::string& id, bool lost, const Call& call);
 
  private:
   std::shared_ptr<grpc::Channel> channel_;

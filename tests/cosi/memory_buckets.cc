@@ -40,6 +40,11 @@ void MemoryBuckets::PutObjects(const std::string& id, uint64_t objects) {
   kept_.at(id).objects = objects;
 }
 
+void MemoryBuckets::LoseDisk(const std::string& id) {
+  const MutexLock lock(mutex_);
+  kept_.at(id).lost = true;
+}
+
 Status MemoryBuckets::Begin(const std::string& method, const Call& call) const {
   return on_call_ ? on_call_(method, call) : Ok();
 }
@@ -109,15 +114,18 @@ Result<std::vector<bucket::Bucket>> MemoryBuckets::List(const Call& call) {
   return out;
 }
 
-Status MemoryBuckets::Delete(const std::string& id, const Call& call) {
+Status MemoryBuckets::DeleteIf(const std::string& id, bool lost, const Call& call) {
   const MutexLock lock(mutex_);
   QUARRY_TRY(Begin("Delete", call));
   const auto found = kept_.find(id);
   if (found == kept_.end()) {
     return Ok();
   }
+  if (lost && !found->second.lost) {
+    return Error(Code::kPrecondition, fmt::format("bucket '{}' lacks no disk", found->second.bucket.name));
+  }
   const auto ondelete = found->second.parameters.find("ondelete");
-  if (found->second.objects > 0 &&
+  if (!lost && (found->second.objects > 0 || found->second.lost) &&
       (ondelete == found->second.parameters.end() || ondelete->second != "erase")) {
     return Error(Code::kPrecondition,
                  fmt::format("bucket '{}' has {} objects", found->second.bucket.name, found->second.objects));

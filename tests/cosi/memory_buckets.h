@@ -18,12 +18,14 @@ class MemoryBuckets final : public bucket::BucketApi {
   // Called before each call with its name ("Create"); an error that it returns is the call's.
   void SetOnCall(std::function<Status(const std::string& method, const Call& call)> on_call);
   void PutObjects(const std::string& id, uint64_t objects);
+  void LoseDisk(const std::string& id);
 
   bucket::Endpoint endpoint() const override { return {"http://127.0.0.1:7070", "us-east-1"}; }
   Result<bucket::CreateResult> Create(const bucket::CreateRequest& request, const Call& call) override;
   Result<bucket::Bucket> Find(const std::string& id, const Call& call) override;
   Result<std::vector<bucket::Bucket>> List(const Call& call) override;
-  Status Delete(const std::string& id, const Call& call) override;
+  Status Delete(const std::string& id, const Call& call) override { return DeleteIf(id, false, call); }
+  Status DeleteLost(const std::string& id, const Call& call) override { return DeleteIf(id, true, call); }
   Result<bucket::GrantResult> Grant(const bucket::GrantRequest& request, const Call& call) override;
   Status Revoke(const std::string& account_id, const std::vector<std::string>& bucket_ids,
                 const Call& call) override;
@@ -35,8 +37,10 @@ class MemoryBuckets final : public bucket::BucketApi {
     bucket::Parameters parameters;
     std::map<std::string, bucket::Access> accounts;
     uint64_t objects = 0;
+    bool lost = false;  // its disk is missing
   };
 
+  Status DeleteIf(const std::string& id, bool lost, const Call& call);
   Status Begin(const std::string& method, const Call& call) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The buckets of an account, with its access.
   std::map<std::string, bucket::Access> AccessOf(const std::string& account) const

@@ -68,6 +68,11 @@ class Buckets : public testing::Test {
     EXPECT_TRUE(outcome.ok()) << words[0] << ": " << outcome.out << outcome.err;
     return Trim(outcome.out);
   }
+  static Outcome Quarryctl(std::vector<std::string> words) {
+    words.insert(words.begin(), "quarryctl");
+    words.insert(words.end(), {"--endpoint", kAdminEndpoint});
+    return Tool(words, std::chrono::seconds(180));
+  }
   // Kills the call at each of its steps in turn, and repeats it until it is answered. `check` looks at the
   // world after each death, once the next start has put it in order.
   std::string DoWithDeaths(const std::vector<std::string>& words, const std::function<void()>& check) {
@@ -196,6 +201,31 @@ TEST_F(Buckets, ALostDiskTakesOnlyItsBucketAway) {
   EXPECT_TRUE(Eventually([] { return Serves("lost"); }, 120)) << (*quarryd)->Log();
   EXPECT_TRUE(MayUse("app", "lost"));
   EXPECT_NE(Users().find(secret), std::string::npos);
+
+  // Now it is gone for good.
+  ASSERT_TRUE(Tool({"vmctl", "pull", std::to_string(number + 1)}).ok());
+  ASSERT_TRUE(Eventually([] { return !fs::is_symlink(Link("lost")); })) << (*quarryd)->Log();
+  const Outcome unseen = Quarryctl({"bucket", "delete", "lost", "--yes"});
+  EXPECT_EQ(unseen.status, 1);
+  EXPECT_NE(unseen.err.find("bucket delete --lost " + lost), std::string::npos) << unseen.err;
+  const Outcome here = Quarryctl({"bucket", "delete", "fine", "--lost", "--yes"});
+  EXPECT_EQ(here.status, 1);
+  EXPECT_NE(here.err.find("lacks no disk"), std::string::npos) << here.err;
+  const Outcome gone = Quarryctl({"bucket", "delete", "lost", "--lost", "--yes"});
+  EXPECT_TRUE(gone.ok()) << gone.err << (*quarryd)->Log();
+  EXPECT_EQ(Users().find(secret), std::string::npos);
+  EXPECT_EQ(Sh("grep -c /run/quarry/s3/volumes/ /proc/mounts").out, "1\n");
+  // One gives the disk up, so the volume goes; another one takes the disk out of the group.
+  EXPECT_TRUE(Eventually(
+      [] {
+        (void)Quarryctl({"repair"});
+        return Trim(Sh("vgs --noheadings --separator / -o pv_count,lv_count,vg_missing_pv_count vg").out) ==
+               "1/1/0";
+      },
+      120))
+      << Sh("vgs -o pv_count,lv_count,vg_missing_pv_count vg; lvs -a -o +lv_tags vg").out
+      << (*quarryd)->Log();
+  EXPECT_EQ(ReadAll(Link("fine") / "object"), "x");
   EXPECT_EQ((*quarryd)->Stop(), 0);
   RemoveActive(group);
 }

@@ -122,7 +122,8 @@ class BucketService final : public pb::Buckets::Service {
     return Serve({"DeleteBucket", true}, *context, *request, request->bucket_id(),
                  [&](BucketApi& buckets, Rpc& rpc) -> Status {
                    QUARRY_TRY(CheckRequired("bucket_id", request->bucket_id()));
-                   return buckets.Delete(request->bucket_id(), rpc.call);
+                   return request->lost() ? buckets.DeleteLost(request->bucket_id(), rpc.call)
+                                          : buckets.Delete(request->bucket_id(), rpc.call);
                  });
   }
 

@@ -197,15 +197,18 @@ Run SetUpRevoke(CLI::App& sub, const Common& common) {
 Run SetUpDelete(CLI::App& sub, const Common& common) {
   struct Wish {
     std::string name;
-    bool yes = false, dry_run = false;
+    bool yes = false, dry_run = false, lost = false;
   };
   const auto wish = std::make_shared<Wish>();
   sub.add_option("NAME", wish->name, "name or id of the bucket")->required();
   sub.add_flag("--yes", wish->yes, "do not ask");
+  sub.add_flag("--lost", wish->lost,
+               "its disk is gone for good: delete it with its objects, which cannot be looked for");
   AddDryRun(sub, wish->dry_run);
   sub.footer(
       "Example: quarryctl bucket delete photos --yes\nIts bytes are erased, and cannot be brought back. A "
-      "bucket with objects is refused unless it was made with ondelete=erase.");
+      "bucket with objects is refused unless it was made with ondelete=erase. --lost is for a bucket whose "
+      "disk is missing, and refused for any other.");
   return AskAboutBuckets(sub, common, [wish, &common](BucketClient& client, int&) -> Result<std::string> {
     const auto bucket = Find(client, wish->name);
     if (!bucket.has_value() && bucket.error().code() == Code::kNotFound && wish->yes) {
@@ -221,7 +224,7 @@ Run SetUpDelete(CLI::App& sub, const Common& common) {
           Confirm(fmt::format("bucket {} and its objects will be gone for good.", BucketSummary(*bucket)),
                   bucket->name()));
     }
-    QUARRY_TRY(client.Delete(bucket->bucket_id(), CallWithin(kChangePatience)));
+    QUARRY_TRY(client.Delete(bucket->bucket_id(), wish->lost, CallWithin(kChangePatience)));
     return common.json ? BucketJson(*bucket) : fmt::format("deleted bucket {}\n", bucket->name());
   });
 }

@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "bucket/names.h"
 #include "tests/unit/bucket/buckets_fixture.h"
 
 namespace quarry::bucket {
@@ -26,6 +27,18 @@ class BucketTroubleTest : public BucketsTest {
       }
     }
     return "it is not in the list";
+  }
+  // The disk of a bucket in vg0 goes missing, and the bucket stays down. Returns the UUID of its PV.
+  std::string LoseDiskOf(const std::string& id) {
+    const lvm::Snapshot group = *lvm_.Read("vg0", Soon());
+    const std::string disk = lvm::LegPvs(*group, *group->FindLv(LvNameIn(id))).front().front();
+    lvm_.Edit("vg0", [&](lvm::VolumeGroup& now) {
+      for (lvm::PhysicalVolume& pv : now.pvs) {
+        pv.missing = pv.uuid == disk;
+      }
+    });
+    EXPECT_FALSE(buckets_->Round(Soon()));
+    return disk;
   }
   // Where the clients of a bucket are led.
   std::string Target(const std::string& name) const { return fs::read_symlink(Link(name)).string(); }
@@ -146,6 +159,41 @@ class HangingDisk {
   std::condition_variable changed_;
   bool hangs_ = false;
 };
+
+TEST_F(BucketTroubleTest, ABucketWhoseDiskIsGoneIsDeletedOnlyAsLost) {
+  const std::string logs = Create("logs");
+  const std::string mirror = Create("mirror", {{"type", "raid1"}});
+  std::ofstream(Link("logs") / "object") << "x";
+  const Status here = buckets_->DeleteLost(logs, Soon());
+  ASSERT_FALSE(here.has_value());
+  EXPECT_EQ(here.error().code(), Code::kPrecondition);
+  EXPECT_THAT(here.error().message(), HasSubstr("lacks no disk"));
+  EXPECT_TRUE(IsLinked("logs"));
+  EXPECT_TRUE(fs::exists(Link("logs") / "object"));
+  LoseDiskOf(logs);
+  const Status unseen = buckets_->Delete(logs, Soon());
+  ASSERT_FALSE(unseen.has_value());
+  EXPECT_EQ(unseen.error().code(), Code::kPrecondition);
+  EXPECT_THAT(unseen.error().message(), HasSubstr("quarryctl bucket delete --lost " + logs));
+  EXPECT_TRUE(buckets_->Find(logs, Soon()).has_value());
+  EXPECT_EQ(buckets_->DeleteLost(mirror, Soon()).error().code(), Code::kPrecondition)
+      << "it has another copy";
+  const Status gone = buckets_->DeleteLost(logs, Soon());
+  ASSERT_TRUE(gone.has_value()) << gone.error().message();
+  EXPECT_FALSE(fs::is_symlink(Link("logs")));
+  EXPECT_EQ(buckets_->Find(logs, Soon()).error().code(), Code::kNotFound);
+  EXPECT_TRUE(buckets_->DeleteLost(logs, Soon()).has_value()) << "a repetition";
+  EXPECT_TRUE(IsLinked("mirror"));
+}
+
+TEST_F(BucketTroubleTest, ABucketWhoseDiskHasReturnedIsNotLost) {
+  const std::string logs = Create("logs");
+  lvm_.ReturnDisk("vg0", LoseDiskOf(logs));
+  const Status refused = buckets_->DeleteLost(logs, Soon());
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), Code::kUnavailable) << refused.error().message();
+  EXPECT_TRUE(buckets_->Find(logs, Soon()).has_value());
+}
 
 TEST_F(BucketTroubleTest, ADiskThatHangsStopsNoOtherBucket) {
   look_limit_ = milliseconds(2000);

@@ -122,6 +122,21 @@ TEST_F(BucketAdminTest, ABucketGrowsAndIsDeleted) {
   EXPECT_EQ(List().buckets_size(), 0);
 }
 
+TEST_F(BucketAdminTest, ALostBucketIsDeletedOnlyIfTheRequestSaysSo) {
+  const std::string lost = Make("photos"), fine = Make("music");
+  buckets.LoseDisk(lost);
+  admin::DeleteBucketRequest request;
+  request.set_bucket_id(lost);
+  EXPECT_EQ(ServiceHarness::Do(&admin::Buckets::Stub::DeleteBucket, *stub, request).error_code(),
+            grpc::StatusCode::FAILED_PRECONDITION);
+  request.set_lost(true);
+  EXPECT_TRUE(ServiceHarness::Do(&admin::Buckets::Stub::DeleteBucket, *stub, request).ok());
+  request.set_bucket_id(fine);
+  EXPECT_EQ(ServiceHarness::Do(&admin::Buckets::Stub::DeleteBucket, *stub, request).error_code(),
+            grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(List().buckets_size(), 1);
+}
+
 TEST(BucketAdminOffTest, AQuarrydWithoutBucketsNamesTheSetting) {
   const ServiceHarness harness;
   const auto stub = admin::Buckets::NewStub(

@@ -117,5 +117,15 @@ TEST_F(BucketCommandsTest, DeleteWantsYesAndRefusesObjects) {
   EXPECT_THAT(gone.text, HasSubstr("any more"));
 }
 
+TEST_F(BucketCommandsTest, ABucketWhoseDiskIsGoneNeedsItsOwnOption) {
+  ASSERT_EQ(Quarryctl("create photos --size 1GiB").status, 0);
+  const Said here = Quarryctl("delete photos --lost --yes");
+  EXPECT_EQ(here.status, 1);
+  EXPECT_THAT(here.text, HasSubstr("lacks no disk"));
+  buckets.LoseDisk(buckets.List(Call{})->at(0).id);
+  EXPECT_EQ(Quarryctl("delete photos --yes").status, 1);
+  EXPECT_EQ(Quarryctl("delete photos --lost --yes").text, "deleted bucket photos\n");
+}
+
 }  // namespace
 }  // namespace quarry::ctl
