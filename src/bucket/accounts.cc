@@ -40,12 +40,30 @@ Status Buckets::WriteUsers() {
   std::map<std::string, std::string> secrets;
   {
     const MutexLock lock(mutex_);
+    secrets = inherited_;
     for (const auto& [account, record] : InForceLocked()) {
-      secrets.emplace(account, record->secret);
+      if (IsDisputedLocked(account, record->secret)) {
+        secrets.erase(account);
+      } else {
+        secrets[account] = record->secret;
+      }
     }
-    secrets.insert(inherited_.begin(), inherited_.end());
   }
   return Step("write users.json", [&] { return folder_.WriteUsers(UsersText(secrets)); });
+}
+
+// Whether clients may reach a bucket whose policy names the account for another secret than this one. The
+// account has no secret until that policy is set again.
+bool Buckets::IsDisputedLocked(const std::string& account, const std::string& secret) const {
+  const auto inherited = inherited_.find(account);
+  if (inherited != inherited_.end() && inherited->second != secret) {
+    return true;
+  }
+  return std::ranges::any_of(known_, [&](const auto& one) {
+    const auto record = one.second.grants.find(account);
+    return one.second.linked && one.second.stale && record != one.second.grants.end() &&
+           record->second.secret != secret;
+  });
 }
 
 // Two secrets of one account come from two servers, or from a time when one of the buckets was away.

@@ -1,4 +1,6 @@
 // From a volume to a bucket that is reached, and back.
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "bucket/buckets.h"
@@ -80,11 +82,18 @@ Status Buckets::BringUp(const engine::Volume& volume, const Call& call) {
     }
     known_[volume.id].grants = std::move(grants);
     SettleConflictsLocked();
-    known_[volume.id].stale = false;  // the policy is set below
   }
   QUARRY_TRY(WriteUsers());
   QUARRY_TRY(Step("set policy of " + settings.name,
                   [&] { return opened.SetPolicy(PolicyOf(volume.id, settings.name)); }));
+  bool was_stale = false;
+  {
+    const MutexLock lock(mutex_);
+    was_stale = std::exchange(known_[volume.id].stale, false);
+  }
+  if (was_stale) {
+    QUARRY_TRY(WriteUsers());  // accounts with two secrets waited for the policy
+  }
   QUARRY_TRY(Step("link " + settings.name, [&] { return folder_.Link(settings.name, LvNameIn(volume.id)); }));
   const auto usage = opened.Usage();
   const MutexLock lock(mutex_);

@@ -224,14 +224,20 @@ Status Buckets::CheckEmpty(const Known& known, const Call& call) {
                            known.settings.name, CountText(count)));
 }
 
-bool Buckets::MayRestartGateway() {
-  constexpr seconds kInterval{60};  // a holder that is not the gateway is not helped by more restarts
+bool Buckets::MayRestartGateway(const std::string& id) {
+  constexpr seconds kInterval{60};
   const SteadyTime now = std::chrono::steady_clock::now();
   const MutexLock lock(mutex_);
-  if (now - restarted_for_deletion_ < kInterval) {
+  const auto found = known_.find(id);
+  // A holder that a restart did not end is not the gateway.
+  const bool in_vain = found != known_.end() && found->second.restarted;
+  if (in_vain || now - restarted_for_deletion_ < kInterval) {
     return false;
   }
   restarted_for_deletion_ = now;
+  if (found != known_.end()) {
+    found->second.restarted = true;
+  }
   return true;
 }
 
@@ -247,9 +253,17 @@ Status Buckets::UnmountPatiently(const Known& known, const Call& call) {
   auto gone = engine_.bucket_mounts().Unmount(known.volume.id, path, call);
   for (bool restarted = false; !gone.has_value() && gone.error().sys_errno() == EBUSY;) {
     QUARRY_TRY(call.Check("unmounting the bucket"));
-    if (!restarted && !first.Check("").has_value()) {
+    const std::optional<Known> now = Find(known.volume.id);
+    if (now.has_value() && now->silent) {
+      // A gateway that is ended while its threads wait for a disk keeps the port, and no other starts.
+      return Error(Code::kUnavailable, fmt::format("the disk of bucket '{}' does not answer, so it cannot be "
+                                                   "unmounted: try again when it does",
+                                                   known.settings.name));
+    }
+    const bool own_look = now.has_value() && now->looking;  // may be what keeps it busy
+    if (!restarted && !own_look && !first.Check("").has_value()) {
       // A client that hangs keeps a file open. The gateway answers all others again in less than a second.
-      if (!MayRestartGateway()) {
+      if (!MayRestartGateway(known.volume.id)) {
         break;
       }
       QUARRY_TRY(RestartGateway());
@@ -275,10 +289,16 @@ Status Buckets::DeleteIf(const std::string& id, bool lost, const Call& call) {
   QUARRY_TRY(volume.has_value() ? Ok() : Status(volume.error()));
   QUARRY_ASSIGN(const Settings settings, Settings::FromCanonical(volume->s3));
   QUARRY_ASSIGN(const auto guard, LockBucket(settings.name, call));
-  std::optional<Known> known = Find(id);
-  if (!known.has_value()) {
-    known = Known{.volume = *volume, .settings = settings, .type = ""};
+  {
+    // After a start, the link of an earlier process is there although no round has seen the bucket.
+    const MutexLock lock(mutex_);
+    Known& one = known_[id];
+    if (one.volume.id.empty()) {
+      one.volume = *volume;
+      one.settings = settings;
+    }
   }
+  const std::optional<Known> known = Find(id);
   const bool checked = lost || settings.on_delete == OnDelete::kRefuse;
   const auto may_go = [&] { return lost ? CheckLost(*known, call) : CheckEmpty(*known, call); };
   const auto delete_it = [&]() -> Status {
@@ -294,10 +314,15 @@ Status Buckets::DeleteIf(const std::string& id, bool lost, const Call& call) {
       QUARRY_TRY(may_go());
       QUARRY_TRY(UnmountPatiently(*known, call));
     }
-    QUARRY_TRY(engine_.bucket_volumes().Delete(id, call));
+    QUARRY_TRY(lost ? engine_.bucket_volumes().DeleteLost(id, call)
+                    : engine_.bucket_volumes().Delete(id, call));
     return Ok();
   };
   Status deleted = delete_it();
+  const std::optional<Known> after = Find(id);
+  if (!deleted.has_value() && after.has_value() && after->silent) {
+    return Unfinished(std::move(deleted.error()), fmt::format("deleting bucket '{}'", settings.name));
+  }
   if (!deleted.has_value()) {
     if (const Status up = BringUp(*volume, call.Within(kBusyLimit)); !up.has_value()) {
       NoteProblem(id, up.error().message());  // the next round tries again

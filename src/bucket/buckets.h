@@ -38,6 +38,8 @@ struct BucketsConfig {
   std::function<Status(int folder, dev_t device)> prove_mount;
   engine::StepWatcher* steps = nullptr;        // for tests only, as in engine::World
   std::chrono::milliseconds look_limit{5000};  // then a round goes on to the next bucket
+  // Then its disk counts as silent. Longer than a look takes at a disk that answers, with count and sweep.
+  std::chrono::milliseconds silent_after{30'000};
 };
 
 // How many objects and bytes each bucket has, for monitoring.
@@ -85,6 +87,7 @@ class Buckets final : public BucketApi {
     bool stale = false;                              // its policy may be that of an earlier conflict
     bool looking = false;                            // a look at it goes on (rounds.cc)
     bool silent = false;                             // that look does not end
+    bool restarted = false;                          // the gateway was, for its deletion
     uint64_t created = 0;                            // as in engine::VolumeStatus
     std::map<std::string, GrantRecord> grants = {};  // by account
     std::optional<Content> content = {};
@@ -110,7 +113,7 @@ class Buckets final : public BucketApi {
   Status DeleteIf(const std::string& id, bool lost, const Call& call);
   Status UnmountPatiently(const Known& known, const Call& call);
   Status RestartGateway();
-  bool MayRestartGateway();  // for a deletion
+  bool MayRestartGateway(const std::string& id);  // for the deletion of this bucket
 
   // --- bring_up.cc. BringUp mounts, prepares and links the bucket, and derives accounts and policy from its
   // records. May be repeated. On an error the bucket is not linked.
@@ -155,6 +158,8 @@ class Buckets final : public BucketApi {
   Status WriteUsers();
   // By account: the record whose secret counts, which is the newest.
   std::map<std::string, const GrantRecord*> InForceLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsDisputedLocked(const std::string& account, const std::string& secret) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Finds accounts with two secrets. A policy that depends on it is set again by the next round.
   void SettleConflictsLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string PolicyOf(const std::string& id, const std::string& name) const;

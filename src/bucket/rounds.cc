@@ -23,8 +23,6 @@ constexpr minutes kSweepInterval{60};
 constexpr milliseconds kSweepLimit{10'000};
 constexpr int kRoundsBeforeRestart = 3;
 constexpr seconds kRestartInterval{60};  // a gateway that cannot run is not helped by more restarts
-// Longer than a look at a disk that answers takes, with its count and its sweep.
-constexpr seconds kSilentAfter{30};
 
 SteadyTime Now() {
   return std::chrono::steady_clock::now();
@@ -139,7 +137,8 @@ void Buckets::NoteLook(const std::string& id, bool looking, bool silent) {
     if (found == known_.end()) {
       return;
     }
-    silent = silent && found->second.linked;  // a check of a file system takes long
+    // A check of a file system takes long. But once its link is away, a silent bucket stays so.
+    silent = silent && (found->second.linked || found->second.silent);
     changed = found->second.silent != silent;
     found->second.looking = looking;
     found->second.silent = silent;
@@ -147,6 +146,12 @@ void Buckets::NoteLook(const std::string& id, bool looking, bool silent) {
   }
   if (changed && silent) {
     log_.Warning("a bucket's disk does not answer", {{"bucket", name}, {"volume", id}});
+  }
+  if (silent) {
+    // Each request would keep a thread of the gateway, of which all buckets have a part.
+    if (const auto guard = LockBucket(name, CallWithin(kNoWait)); guard.has_value()) {
+      TakeDown(id, "its disk does not answer");
+    }
   } else if (changed) {
     log_.Info("a bucket's disk answers again", {{"bucket", name}, {"volume", id}});
   }
@@ -162,7 +167,7 @@ bool Buckets::LookPatiently(const engine::VolumeStatus& status, const Call& call
     (void)at->second.result.wait_for(config_.look_limit);
   }
   if (at->second.result.wait_for(seconds(0)) != std::future_status::ready) {
-    NoteLook(status.id, true, Now() - at->second.since >= kSilentAfter);
+    NoteLook(status.id, true, Now() - at->second.since >= config_.silent_after);
     return false;
   }
   NoteLook(status.id, false, false);

@@ -93,6 +93,9 @@ class Volumes {
   // another node: this node cannot know whether the volume still exists (Node::CheckNotElsewhere).
   Result<CreateResult> Create(const CreateRequest& request, const Call& call);
   Result<DeleteResult> Delete(const std::string& id, const Call& call);
+  // The same for a volume that lacks disks without which it cannot be read. kPrecondition, also if they
+  // return at the last moment: it lacks none.
+  Result<DeleteResult> DeleteLost(const std::string& id, const Call& call);
   // OK if no volume of this realm has the id: Delete would find nothing. Changes nothing. kPrecondition: it
   // exists, or is not proven to be gone.
   Status ProveGone(const std::string& id, const Call& call);
@@ -137,6 +140,8 @@ class Volumes {
   Result<Bytes> NodeExpand(const NodeExpandRequest& request, const Call& call);
 
  private:
+  Result<DeleteResult> DeleteIf(const std::string& id, bool lost, const Call& call);
+
   Parts& parts_;
   const Realm realm_;
 };

@@ -8,6 +8,7 @@
 #include "engine/model/config.h"
 #include "engine/model/sizing.h"
 #include "engine/model/unmanaged.h"
+#include "engine/model/volume_health.h"
 #include "engine/plan/in_use.h"
 #include "engine/plan/metadata_budget.h"
 #include "engine/plan/plan_volume.h"
@@ -136,6 +137,17 @@ Status CheckNoPart(Parts& parts, const std::string& id, const Call& call) {
   return Ok();
 }
 
+// A disk may have been taken back since the caller looked.
+Status CheckLost(const Record& record) {
+  const Result<Profile>& profile = record.profile;
+  const bool lost =
+      profile.has_value() && !Survives(profile->geometry, lvm::LostLegs(*record.group, *record.lv));
+  return lost ? Ok()
+              : Status(Error(Code::kPrecondition,
+                             fmt::format("volume_id: volume {} lacks no disk that it cannot do without",
+                                         record.tags.id)));
+}
+
 }  // namespace
 
 CapacityResult CapacityIn(const Catalog& catalog, const PoolConfig& pool, const lvm::Geometry& geometry,
@@ -173,7 +185,7 @@ Status CheckIdle(Parts& parts, const Record& record, const Call& call) {
   return CheckUnused(parts.node.world, record.DmUuid(), InWords(record), call);
 }
 
-Status EndVolume(Parts& parts, const Found& found, const std::string& what, const Call& call) {
+Status EndVolume(Parts& parts, const Found& found, const std::string& what, const Call& call, bool lost) {
   const Record& record = found.record;
   QUARRY_TRY(CheckIdle(parts, record, call));
   {
@@ -186,6 +198,7 @@ Status EndVolume(Parts& parts, const Found& found, const std::string& what, cons
                    fmt::format("{} was changed by another process: try again", InWords(record)));
     }
     QUARRY_TRY(CheckAlone(*now));
+    QUARRY_TRY(lost ? CheckLost(*now) : Ok());
     Plan plan;
     // With another policy PlanDelete deactivates, and the eraser retags the legs that LVM took out.
     if (PolicyOf(*now) == ErasePolicy::kNone) {
@@ -254,6 +267,14 @@ Result<CreateResult> Volumes::Create(const CreateRequest& request, const Call& c
 }
 
 Result<DeleteResult> Volumes::Delete(const std::string& id, const Call& call) {
+  return DeleteIf(id, false, call);
+}
+
+Result<DeleteResult> Volumes::DeleteLost(const std::string& id, const Call& call) {
+  return DeleteIf(id, true, call);
+}
+
+Result<DeleteResult> Volumes::DeleteIf(const std::string& id, bool lost, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   QUARRY_ASSIGN(const auto guard, LockVolume(parts_, id, "DeleteVolume", call));
   QUARRY_TRY(parts_.node.copied.Check(id, call));
@@ -267,7 +288,7 @@ Result<DeleteResult> Volumes::Delete(const std::string& id, const Call& call) {
     return DeleteResult{false};
   }
   QUARRY_TRY(CheckRealm(found->record, realm_));
-  QUARRY_TRY(EndVolume(parts_, *found, fmt::format("DeleteVolume of {}", id), call));
+  QUARRY_TRY(EndVolume(parts_, *found, fmt::format("DeleteVolume of {}", id), call, lost));
   NoteDeleted(parts_, id);
   return DeleteResult{true};
 }

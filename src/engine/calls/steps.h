@@ -75,7 +75,9 @@ Status CheckIdle(Parts& parts, const Record& record, const Call& call);
 
 // Makes a volume unreachable and has its bytes erased. kPrecondition if the volume is in use, or if something
 // stands on it (CheckAlone): the error names what. kUnavailable: the obstacle ends by itself. (controller.cc)
-Status EndVolume(Parts& parts, const Found& found, const std::string& what, const Call& call);
+// `lost`: only if disks are missing without which it cannot be read, else kPrecondition.
+Status EndVolume(Parts& parts, const Found& found, const std::string& what, const Call& call,
+                 bool lost = false);
 
 // Grows the volume's logical volume. Waits for the group's turn and for space that must be zeroed first.
 // (provision.cc)

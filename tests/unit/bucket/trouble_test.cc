@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 
 #include "bucket/names.h"
 #include "tests/unit/bucket/buckets_fixture.h"
@@ -193,6 +194,67 @@ TEST_F(BucketTroubleTest, ABucketWhoseDiskHasReturnedIsNotLost) {
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code(), Code::kUnavailable) << refused.error().message();
   EXPECT_TRUE(buckets_->Find(logs, Soon()).has_value());
+}
+
+// A disk that is taken back between the last look and the deletion.
+TEST_F(BucketTroubleTest, OnlyWhatIsLostUnderTheTurnIsDeletedAsLost) {
+  const std::string logs = Create("logs");
+  const auto refused = engine_->bucket_volumes().DeleteLost(logs, Soon());
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().code(), Code::kNotFound) << refused.error().message();
+  EXPECT_TRUE(buckets_->Find(logs, Soon()).has_value());
+}
+
+// quarryd was restarted, and no round has seen the bucket yet: the link of before leads to it.
+TEST_F(BucketTroubleTest, ADeletionBeforeTheFirstRoundTakesTheLinkAway) {
+  const std::string logs = Create("logs", {{"ondelete", "refuse"}});
+  Restart();
+  ASSERT_TRUE(IsLinked("logs"));
+  int looks = 0;
+  bool was_linked = true;
+  prove_ = [&](int) {
+    ++looks;
+    was_linked = fs::is_symlink(Link("logs"));
+    return Ok();
+  };
+  const Status gone = buckets_->Delete(logs, Soon());
+  ASSERT_TRUE(gone.has_value()) << gone.error().message();
+  EXPECT_GE(looks, 2);
+  EXPECT_FALSE(was_linked) << "at the last look nobody can put an object any more";
+  EXPECT_FALSE(fs::is_symlink(Link("logs")));
+}
+
+// Clients of a disk that does not answer would use up the gateway, and its end would take the others' service
+// away.
+TEST_F(BucketTroubleTest, ABucketWhoseDiskIsSilentIsTakenAwayAndComesBack) {
+  look_limit_ = milliseconds(50);
+  silent_after_ = milliseconds(100);
+  Restart();
+  const std::string logs = Create("logs", {{"ondelete", "erase"}});
+  ASSERT_TRUE(IsLinked("logs"));
+  HangingDisk disk;
+  prove_ = [&](int) {
+    disk.Wait();
+    return Ok();
+  };
+  disk.Hang(true);
+  const auto rounds_until = [&](bool linked) {
+    for (int i = 0; i < 200 && fs::is_symlink(Link("logs")) != linked; ++i) {
+      (void)buckets_->Round(Soon());
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    return fs::is_symlink(Link("logs")) == linked;
+  };
+  EXPECT_TRUE(rounds_until(false));
+  EXPECT_THAT(ProblemOf(logs), HasSubstr("does not answer"));
+  const std::string environment = Environment();
+  mount_.faults.FailAlways("Unmount", Error(Code::kPrecondition, "it is busy").WithErrno(EBUSY));
+  const Status kept = buckets_->Delete(logs, Soon());
+  ASSERT_FALSE(kept.has_value());
+  EXPECT_EQ(Environment(), environment) << "the gateway is not restarted";
+  mount_.faults.Clear();
+  disk.Hang(false);
+  EXPECT_TRUE(rounds_until(true));
 }
 
 TEST_F(BucketTroubleTest, ADiskThatHangsStopsNoOtherBucket) {
