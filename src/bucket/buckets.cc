@@ -319,13 +319,13 @@ Status Buckets::DeleteIf(const std::string& id, bool lost, const Call& call) {
     return Ok();
   };
   Status deleted = delete_it();
-  const std::optional<Known> after = Find(id);
-  if (!deleted.has_value() && after.has_value() && after->silent) {
-    return Unfinished(std::move(deleted.error()), fmt::format("deleting bucket '{}'", settings.name));
-  }
   if (!deleted.has_value()) {
-    if (const Status up = BringUp(*volume, call.Within(kBusyLimit)); !up.has_value()) {
-      NoteProblem(id, up.error().message());  // the next round tries again
+    // On a silent disk this would hang. The rounds bring the bucket up when the disk answers.
+    const std::optional<Known> now = Find(id);
+    if (!now.has_value() || !now->silent) {
+      if (const Status up = BringUp(*volume, call.Within(kBusyLimit)); !up.has_value()) {
+        NoteProblem(id, up.error().message());  // the next round tries again
+      }
     }
     return Unfinished(std::move(deleted.error()), fmt::format("deleting bucket '{}'", settings.name));
   }
