@@ -14,19 +14,13 @@ import sys
 import time
 from pathlib import Path
 
-EXTRA = Path("/opt/quarry/extra")
+from p13_buckets import EXTRA, sh  # the guest has both side by side
+
 SIZE = "320MiB"
 # A bucket is more than its file system: tags, accounts, policy, link, an answer of the gateway. All of it is synced.
 MOST_CREATE = 4
 MOST_GRANT_MS = 2000
 MOST_MIB = {"quarryd": 128, "gateway": 128}
-
-
-def sh(command):
-    done = subprocess.run(command, shell=True, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{command}: {done.stdout}{done.stderr}")
-    return done.stdout.strip()
 
 
 def timed(command):
