@@ -27,6 +27,7 @@ constexpr std::string_view kPrefix = "quarry.";
 constexpr std::string_view kVersionKey = "quarry.v";
 constexpr std::string_view kVersion = "1";
 constexpr std::string_view kSnapshotVersion = "2";
+constexpr std::string_view kThinVersion = "3";
 constexpr std::string_view kIdKey = "quarry.id";
 constexpr std::string_view kNameKey = "quarry.name";
 constexpr std::string_view kSizeKey = "quarry.size";
@@ -37,6 +38,7 @@ constexpr std::string_view kFormattedKey = "quarry.formatted";
 constexpr std::string_view kErasedKey = "quarry.erased";
 constexpr std::string_view kScrubbedKey = "quarry.scrubbed";
 constexpr std::string_view kOverruledKey = "quarry.overruled";
+constexpr std::string_view kOverruledMetadataKey = "quarry.overruledmeta";
 constexpr std::string_view kEraseKey = "quarry.erase";
 constexpr std::string_view kEphemeralKey = "quarry.ephemeral";
 constexpr std::string_view kAskedKey = "quarry.asked";
@@ -50,12 +52,18 @@ constexpr std::string_view kKindKey = "quarry.kind";
 constexpr std::string_view kCutKey = "quarry.cut";
 constexpr std::string_view kLengthKey = "quarry.length";
 constexpr std::string_view kSnapshot = "snapshot";
+constexpr std::string_view kThin = "thin";
+constexpr std::string_view kThinStore = "store";
 constexpr std::string_view kDroppingKey = "quarry.dropping";
 constexpr std::string_view kTrue = "true";
 
 // Suffixes of device-mapper names and UUIDs.
 constexpr std::string_view kBelow = "-real";
 constexpr std::string_view kStore = "-cow";
+constexpr std::string_view kPoolLayer = "-tpool";
+// Suffixes of the names of a thin pool's hidden volumes.
+constexpr std::string_view kDataPart = "_tdata";
+constexpr std::string_view kMetadataPart = "_tmeta";
 
 // lvm(8) allows tags of 1024 characters. A longer value continues in "<key>.1", "<key>.2", …
 constexpr size_t kTagValueLimit = 960;
@@ -160,20 +168,26 @@ Result<uint64_t> ParseNumber(std::string_view key, std::string_view text) {
 Status CheckVersion(const TagTable& table, bool needed) {
   QUARRY_ASSIGN(const std::string version, table.Text(kVersionKey, needed));
   QUARRY_ASSIGN(const std::string kind, table.Text(kKindKey, false));
-  const bool known = version == kVersion || (version == kSnapshotVersion && kind == kSnapshot);
+  const bool is_thin = kind == kThin || kind == kThinStore;
+  const bool known = (version == kVersion && !is_thin) ||
+                     (version == kSnapshotVersion && kind == kSnapshot) ||
+                     (version == kThinVersion && is_thin);
   if (!known && (needed || !version.empty())) {
     return Error(
         Code::kUnsupported,
-        fmt::format("tag {} says format '{}'; this build knows format {}, and format {} of snapshots",
-                    kVersionKey, version, kVersion, kSnapshotVersion));
+        fmt::format("tag {} says format '{}'; this build knows format {}, format {} of snapshots, and "
+                    "format {} of thin stores and volumes",
+                    kVersionKey, version, kVersion, kSnapshotVersion, kThinVersion));
   }
   return Ok();
 }
 
-// The tags that only a snapshot has.
-Status ParseSnapshot(const TagTable& table, VolumeTags& out) {
+// The tag that says what it is, and those that only a snapshot has.
+Status ParseKind(const TagTable& table, VolumeTags& out) {
   QUARRY_ASSIGN(const std::string kind, table.Text(kKindKey, false));
-  if (kind.empty()) {
+  out.thin = kind == kThin;
+  out.store = kind == kThinStore;
+  if (kind.empty() || out.thin || out.store) {
     return Ok();
   }
   if (kind != kSnapshot) {
@@ -307,11 +321,15 @@ bool IsLegOf(std::string_view name, std::string_view lv_name) {
 }
 
 std::string ThinDataName(std::string_view pool) {
-  return fmt::format("{}_tdata", pool);
+  return fmt::format("{}{}", pool, kDataPart);
 }
 
 std::string ThinMetadataName(std::string_view pool) {
-  return fmt::format("{}_tmeta", pool);
+  return fmt::format("{}{}", pool, kMetadataPart);
+}
+
+bool IsThinPartName(std::string_view name) {
+  return name.ends_with(kDataPart) || name.ends_with(kMetadataPart);
 }
 
 bool IsPoolSpareName(std::string_view name) {
@@ -383,6 +401,10 @@ std::string OverruledTag(uint64_t times) {
   return fmt::format("{}={}", kOverruledKey, times);
 }
 
+std::string OverruledMetadataTag(uint64_t times) {
+  return fmt::format("{}={}", kOverruledMetadataKey, times);
+}
+
 std::vector<std::string> MountTags(std::string_view mount_point, std::string_view options) {
   std::vector<std::string> out;
   if (!mount_point.empty()) {
@@ -397,7 +419,7 @@ std::vector<std::string> MountTags(std::string_view mount_point, std::string_vie
 std::vector<std::string> BuildTags(const VolumeTags& tags) {
   std::vector<std::string> out = StateTags(tags.state, tags.snapshot);
   if (!tags.snapshot) {
-    Emit(out, kVersionKey, kVersion);
+    Emit(out, kVersionKey, tags.thin || tags.store ? kThinVersion : kVersion);
   }
   Emit(out, kIdKey, tags.id);
   Emit(out, kNameKey, tags.co_name);
@@ -420,6 +442,9 @@ std::vector<std::string> BuildTags(const VolumeTags& tags) {
   if (tags.overruled > 0) {
     out.push_back(OverruledTag(tags.overruled));
   }
+  if (tags.overruled_metadata > 0) {
+    out.push_back(OverruledMetadataTag(tags.overruled_metadata));
+  }
   if (tags.ephemeral) {
     Emit(out, kEphemeralKey, kTrue);
   }
@@ -438,6 +463,9 @@ std::vector<std::string> BuildTags(const VolumeTags& tags) {
   }
   if (tags.cow) {
     Emit(out, kCowKey, kTrue);
+  }
+  if (tags.thin || tags.store) {
+    Emit(out, kKindKey, tags.thin ? kThin : kThinStore);
   }
   if (tags.snapshot) {
     Emit(out, kKindKey, kSnapshot);
@@ -506,6 +534,10 @@ Result<std::optional<VolumeTags>> ParseTags(const std::vector<std::string>& tags
   if (!overruled.empty()) {
     QUARRY_ASSIGN(out.overruled, ParseNumber(kOverruledKey, overruled));
   }
+  QUARRY_ASSIGN(const std::string of_metadata, table.Text(kOverruledMetadataKey, false));
+  if (!of_metadata.empty()) {
+    QUARRY_ASSIGN(out.overruled_metadata, ParseNumber(kOverruledMetadataKey, of_metadata));
+  }
   QUARRY_ASSIGN(out.ephemeral, ParseFlag(table, kEphemeralKey));
   QUARRY_ASSIGN(out.cow, ParseFlag(table, kCowKey));
   QUARRY_ASSIGN(const std::string asked, table.Text(kAskedKey, false));
@@ -514,7 +546,7 @@ Result<std::optional<VolumeTags>> ParseTags(const std::vector<std::string>& tags
   }
   QUARRY_ASSIGN(out.source, table.Text(kSourceKey, false));
   QUARRY_ASSIGN(out.restored, table.Text(kRestoredKey, false));
-  QUARRY_TRY(ParseSnapshot(table, out));
+  QUARRY_TRY(ParseKind(table, out));
   return std::optional<VolumeTags>(std::move(out));
 }
 
@@ -643,6 +675,26 @@ std::string DmUuidBelow(std::string_view dm_uuid) {
 
 std::string DmUuidOfStore(std::string_view dm_uuid) {
   return fmt::format("{}{}", dm_uuid, kStore);
+}
+
+std::string DmUuidOfPart(std::string_view dm_uuid, std::string_view name) {
+  return fmt::format("{}{}", dm_uuid,
+                     name.ends_with(kDataPart)       ? "-tdata"
+                     : name.ends_with(kMetadataPart) ? "-tmeta"
+                                                     : "");
+}
+
+std::string DmUuidOfPool(std::string_view dm_uuid) {
+  return fmt::format("{}{}", dm_uuid, kPoolLayer);
+}
+
+std::string_view WithoutPoolLayer(std::string_view dm_name) {
+  for (const std::string_view layer : {kPoolLayer, kDataPart, kMetadataPart}) {
+    if (dm_name.ends_with(layer)) {
+      return dm_name.substr(0, dm_name.size() - layer.size());
+    }
+  }
+  return dm_name;
 }
 
 std::string_view WithoutLayer(std::string_view dm_name) {

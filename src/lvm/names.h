@@ -10,12 +10,15 @@
 // Tags of a volume or snapshot. Values are escaped as by EscapeForTag. Tags with "?" may be absent.
 // clang-format off
 //   quarry.creating | quarry.ready | quarry.erasing       the state: exactly one of them
-//   quarry.v=1                                            format version; 2 for a snapshot in state ready
+//   quarry.v=1                                            format version; 2 for a snapshot in state ready,
+//                                                         3 for a thin store and for a thin volume
 //   quarry.id= .name= .size= .profile= .access= .erase=   VolumeTags, field by field
 //   quarry.fs=? .formatted=?                              file system requested, and made
 //   quarry.erased=?                                       erase progress
 //   quarry.scrubbed=?                                     time and result of the last scrub
-//   quarry.overruled=?                                    how often it was started from outdated legs
+//   quarry.overruled=?                                    how often it was started from outdated legs; of a thin
+//                                                         store: its data
+//   quarry.overruledmeta=?                                the same of a thin store's metadata
 //   quarry.ephemeral=true?                                an inline volume: removed when it is unpublished
 //   quarry.asked=?                                        size that the caller asked for, if less than .size
 //   quarry.source=?                                       id of the volume that it is a copy or snapshot of
@@ -25,6 +28,9 @@
 //   quarry.cow=true?                                      the store of a copy (VolumeTags::cow)
 //   quarry.kind=snapshot?                                 a snapshot, with these two as well:
 //   quarry.cut= .length=                                  time of the cut, and number of bytes that were cut
+//   quarry.kind=thin?                                     a volume in a thin store
+//   quarry.kind=store?                                    a thin store: .name is its name in the pool, .profile
+//                                                         the layout of its data
 // A value too long for one tag continues in "<key>.1=", "<key>.2=", …
 // Tags of a PV that is being evacuated, one of them:
 //   quarry.leaving                                        its extents are copied to other PVs
@@ -39,9 +45,10 @@
 // change of meaning or the loss of a tag raises quarry.v. A reader refuses a version that it does not know,
 // and does not touch such a volume. quarry.creating means "half made, remove" in every version. A ready
 // snapshot has version 2, because builds that know no snapshots would take it for a volume. A snapshot that
-// is being filled or erased has version 1, so that any build erases it. A bucket has version 1: a build that
-// knows no buckets serves its volume as one that nobody asks for, mounts it at most, and erases it when it is
-// deleted.
+// is being filled or erased has version 1, so that any build erases it. A thin store and its volumes have
+// version 3 in each state: a build that knows no stores can neither erase nor start them as it must be done,
+// and keeps its hands off. A bucket has version 1: a build that knows no buckets serves its volume as one
+// that nobody asks for, mounts it at most, and erases it when it is deleted.
 //
 // lvcreate and lvconvert copy tags onto hidden rmeta sub-volumes: only the tags of LVs that are not hidden
 // count.
@@ -82,6 +89,9 @@ std::string ThinMetadataName(std::string_view pool);
 // Whether LVM gives this name to the spare that a group has for the metadata of its thin and cache pools
 // ("lvol0_pmspare"). LVM itself knows the spare by its name (lib/format_text/import_vsn1.c).
 bool IsPoolSpareName(std::string_view name);
+
+// Whether LVM gives this name to the data or the metadata of a thin pool, as these two do.
+bool IsThinPartName(std::string_view name);
 
 // The Quarry name at the start of a name that LVM made: "q…_rmeta_3", "q…_rimage_0" → "q…". Empty if the name
 // has no suffix, or if the part before the suffix is not a Quarry name.
@@ -127,6 +137,9 @@ struct VolumeTags {
   // Keeps what the volume `source` had when a copy of it began, while the volume is in use (verbs/cow.h). Its
   // state is always kErasing: it is of use to the process that copies, and to no other.
   bool cow = false;
+  bool thin = false;                // a volume in a thin store
+  bool store = false;               // a thin store, not a volume; `co_name` is then its name in the pool
+  uint64_t overruled_metadata = 0;  // of a store; `overruled` is then about its data
 };
 
 // Marks a new LV until it is complete. The tag is short because lvcreate copies it to every rmeta.
@@ -156,6 +169,7 @@ std::string FormattedTag(std::string_view fs_type);
 std::string ErasedTag(std::string_view progress);   // short and tag-safe
 std::string ScrubbedTag(std::string_view outcome);  // short and tag-safe
 std::string OverruledTag(uint64_t times);
+std::string OverruledMetadataTag(uint64_t times);
 // Whether these are the tags of a copy's store (VolumeTags::cow).
 bool IsCowStore(const std::vector<std::string>& tags);
 // Empty for an empty `mount_point`.
@@ -212,6 +226,14 @@ inline constexpr std::string_view kDmUuidPrefix = "LVM-";
 // one below the LV that has this UUID, and of the one on the extents of the snapshot's LV that has it.
 std::string DmUuidBelow(std::string_view dm_uuid);
 std::string DmUuidOfStore(std::string_view dm_uuid);
+// UUID of the device of a hidden part of a thin pool, if `name` (the part's) is that of one (IsThinPartName);
+// otherwise `dm_uuid`. LVM marks these devices, but not those of RAID legs (lib/activate/dev_manager.c,
+// build_dm_uuid).
+std::string DmUuidOfPart(std::string_view dm_uuid, std::string_view name);
+// UUID of the pool itself, under the layer that the pool's LV has; and the device's name without what marks
+// it as one of a pool's: "vg-p-tpool", "vg-p_tdata" → "vg-p".
+std::string DmUuidOfPool(std::string_view dm_uuid);
+std::string_view WithoutPoolLayer(std::string_view dm_name);
 // The device's name without what marks it as one of these two: "vg-x-real" → "vg-x".
 std::string_view WithoutLayer(std::string_view dm_name);
 // Whether `dm_uuid` belongs to the LV itself, in whatever group. `lv_uuid` with or without hyphens.

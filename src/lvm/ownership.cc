@@ -45,12 +45,13 @@ bool IsPartName(std::string_view name, std::string_view lv) {
 
 class Proof {
  public:
-  // `with_stores`: stores of copies may be bound to the volume.
-  Proof(const VolumeGroup& group, const LogicalVolume& lv, bool with_stores = false)
-      : group_(group), lv_(lv), with_stores_(with_stores), parts_{lv.name} {}
+  // `with_stores`: stores of copies may be bound to the volume. `thin_pool`: of which the volume is a part.
+  Proof(const VolumeGroup& group, const LogicalVolume& lv, bool with_stores = false,
+        const LogicalVolume* thin_pool = nullptr)
+      : group_(group), lv_(lv), with_stores_(with_stores), thin_pool_(thin_pool), parts_{lv.name} {}
 
   Result<std::vector<PhysicalRange>> Make() {
-    if (lv_.hidden) {
+    if (lv_.hidden && thin_pool_ == nullptr) {
       return Stacked("it is a hidden part of another logical volume: take that apart first");
     }
     QUARRY_TRY(NothingStandsOn(lv_.name));
@@ -71,7 +72,8 @@ class Proof {
           fmt::format("it keeps the bytes of {} for a copy; wait until that ends", Path(lv_.origin)));
     }
     const auto is_bound = [&](const LogicalVolume& other) { return IsBoundStore(other, lv_.name); };
-    if (!lv_.independent && !(with_stores_ && std::ranges::any_of(group_.lvs, is_bound))) {
+    if (!lv_.independent && thin_pool_ == nullptr &&
+        !(with_stores_ && std::ranges::any_of(group_.lvs, is_bound))) {
       return Stacked(
           "it is the origin or a part of another logical volume (see lv_role of lvs): remove that first");
     }
@@ -304,7 +306,7 @@ class Proof {
   // No other volume names this volume, a leg of it, or an extent of either (if the extents were collected).
   Status CheckOthers() const {
     for (const LogicalVolume& other : group_.lvs) {
-      if (parts_.contains(other.name)) {
+      if (parts_.contains(other.name) || &other == thin_pool_) {
         continue;
       }
       for (const Segment& segment : other.segments) {
@@ -339,6 +341,7 @@ class Proof {
   const VolumeGroup& group_;
   const LogicalVolume& lv_;
   const bool with_stores_;
+  const LogicalVolume* const thin_pool_;
   std::set<std::string, std::less<>> parts_;  // the volume, its legs and their metadata, by name
   std::vector<PhysicalRange> ranges_;
   std::map<std::string, std::vector<ExtentRange>, std::less<>> by_pv_;
@@ -347,7 +350,85 @@ class Proof {
 }  // namespace
 
 Status RemovesAlone(const VolumeGroup& group, const LogicalVolume& lv) {
-  return Proof(group, lv).IsUncovered();
+  return IsHalfMadeStore(group, lv) ? Ok() : Proof(group, lv).IsUncovered();
+}
+
+std::optional<PoolParts> PartsOfPool(const VolumeGroup& group, const LogicalVolume& lv) {
+  if (lv.hidden || lv.segments.size() != 1 || !lv.segments.front().thin_pool.has_value() ||
+      lv.segments.front().areas.size() != 1) {
+    return std::nullopt;
+  }
+  const Segment& segment = lv.segments.front();
+  const PoolParts parts{group.FindLv(segment.areas.front().lv_name),
+                        group.FindLv(segment.thin_pool->metadata_lv)};
+  const bool usual = parts.data != nullptr && parts.data->hidden &&
+                     parts.data->name == ThinDataName(lv.name) && parts.metadata != nullptr &&
+                     parts.metadata->hidden && parts.metadata->name == ThinMetadataName(lv.name);
+  return usual ? std::optional(parts) : std::nullopt;
+}
+
+const LogicalVolume* PoolOfPart(const VolumeGroup& group, const LogicalVolume& part) {
+  if (!part.hidden || !IsThinPartName(part.name)) {
+    return nullptr;
+  }
+  const auto found = std::ranges::find_if(group.lvs, [&](const LogicalVolume& lv) {
+    const auto parts = PartsOfPool(group, lv);
+    return parts.has_value() && (parts->data == &part || parts->metadata == &part);
+  });
+  return found == group.lvs.end() ? nullptr : &*found;
+}
+
+Status IsAlonePart(const VolumeGroup& group, const LogicalVolume& part) {
+  const LogicalVolume* const pool = PoolOfPart(group, part);
+  if (pool == nullptr) {
+    return Unknown("it is no part of a thin pool");
+  }
+  QUARRY_TRY(Proof(group, part, false, pool).Make());
+  return Ok();
+}
+
+Status IsSoundStore(const VolumeGroup& group, const LogicalVolume& pool) {
+  const auto parts = PartsOfPool(group, pool);
+  if (!parts.has_value()) {
+    return Unknown("it is no thin pool of the usual form");
+  }
+  QUARRY_TRY(IsAlonePart(group, *parts->data).Context("its data"));
+  return IsAlonePart(group, *parts->metadata).Context("its metadata");
+}
+
+Status IsAloneInPool(const VolumeGroup& group, const LogicalVolume& lv) {
+  if (lv.hidden || lv.segments.size() != 1 || !lv.segments.front().thin_volume.has_value()) {
+    return Unknown("it is no thin volume of the usual form");
+  }
+  const LogicalVolume* const pool = group.FindLv(lv.pool);
+  if (pool == nullptr || !PartsOfPool(group, *pool).has_value()) {
+    return Unknown(fmt::format("it is in '{}', which is no thin pool of the usual form", lv.pool));
+  }
+  if (!lv.origin.empty()) {
+    return Stacked(fmt::format("another command has made it a snapshot of {}/{}", group.name, lv.origin));
+  }
+  QUARRY_TRY(Proof(group, lv).IsUncovered());
+  const uint32_t id = lv.segments.front().thin_volume->device_id;
+  for (const LogicalVolume& other : group.lvs) {
+    if (&other != &lv && other.pool == lv.pool && other.segments.size() == 1 &&
+        other.segments.front().thin_volume.has_value() &&
+        other.segments.front().thin_volume->device_id == id) {
+      return Unknown(fmt::format("{}/{} has the same device of the pool, {}", group.name, other.name, id));
+    }
+  }
+  return Ok();
+}
+
+bool IsHalfMadeStore(const VolumeGroup& group, const LogicalVolume& lv) {
+  const auto parts = IsOurLvName(lv.name) ? PartsOfPool(group, lv) : std::nullopt;
+  if (!parts.has_value()) {
+    return false;
+  }
+  const auto is_marker = [](const std::string& tag) { return tag == kCreatingTag; };
+  const auto has_volume = [&](const LogicalVolume& other) { return other.pool == lv.name; };
+  return std::ranges::all_of(TagsOfOurs(lv.tags), is_marker) &&
+         std::ranges::any_of(parts->metadata->tags, is_marker) &&
+         std::ranges::none_of(group.lvs, has_volume) && IsSoundStore(group, lv).has_value();
 }
 
 Status IsAloneButForStores(const VolumeGroup& group, const LogicalVolume& lv) {

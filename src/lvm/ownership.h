@@ -2,6 +2,7 @@
 // before a volume is removed. Pure.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -28,6 +29,31 @@ Status IsAloneButForStores(const VolumeGroup& group, const LogicalVolume& lv);
 // is a pool or cached, if anything is built on it or a leg, or if it is being moved. Errors as above, except
 // that an unrecognized shape is not an error.
 Status RemovesAlone(const VolumeGroup& group, const LogicalVolume& lv);
+
+// --- Thin stores: thin pools of Quarry's, with thin volumes in them.
+
+// The hidden volumes of a thin pool; nullopt: not a thin pool, or not of the usual form.
+struct PoolParts {
+  const LogicalVolume* data = nullptr;
+  const LogicalVolume* metadata = nullptr;
+};
+std::optional<PoolParts> PartsOfPool(const VolumeGroup& group, const LogicalVolume& lv);
+// The thin pool that has this hidden volume as its data or metadata; nullptr: there is none.
+const LogicalVolume* PoolOfPart(const VolumeGroup& group, const LogicalVolume& part);
+
+// OK as for OwnedExtents, for data or metadata of a thin pool: nothing but the pool stands on it.
+Status IsAlonePart(const VolumeGroup& group, const LogicalVolume& part);
+// OK if both parts of the pool are so. Whatever volumes are in it, it may be started, repaired, and used.
+Status IsSoundStore(const VolumeGroup& group, const LogicalVolume& pool);
+
+// OK if `lv` is a thin volume by itself: of one segment, with a device in the pool that no other volume has,
+// made of nothing, with no snapshot, and nothing built on it. Its bytes are in the pool, so it has no
+// extents. Errors as for OwnedExtents.
+Status IsAloneInPool(const VolumeGroup& group, const LogicalVolume& lv);
+
+// Whether this thin pool is what a killed quarryd left of making one: it has a Quarry name, no volumes, no
+// Quarry tag but the marker, and its metadata has the marker. RemovesAlone is OK for it.
+bool IsHalfMadeStore(const VolumeGroup& group, const LogicalVolume& lv);
 
 // Whether this is LVM's hidden volume of a pvmove. Extents on it are on two disks at once.
 bool IsPvmove(const LogicalVolume& lv);

@@ -240,6 +240,41 @@ TEST(Tags, OfASnapshotAreUnknownToOlderBuildsWhileItIsReady) {
   EXPECT_EQ(ParseTags(other).error().code(), Code::kUnsupported);
 }
 
+TEST(Tags, OfThinStoresAndVolumesAreUnknownToOlderBuildsInEveryState) {
+  for (const bool store : {false, true}) {
+    VolumeTags tags = Sample();
+    tags.store = store;
+    tags.thin = !store;
+    tags.overruled_metadata = store ? 3 : 0;
+    for (const VolumeState state : {VolumeState::kReady, VolumeState::kErasing}) {
+      tags.state = state;
+      const std::vector<std::string> built = BuildTags(tags);
+      EXPECT_THAT(built, Contains("quarry.v=3"));
+      EXPECT_THAT(built, Contains(store ? "quarry.kind=store" : "quarry.kind=thin"));
+      const auto parsed = ParseTags(built);
+      ASSERT_TRUE(parsed.has_value() && parsed->has_value());
+      EXPECT_EQ((*parsed)->store, store);
+      EXPECT_EQ((*parsed)->thin, !store);
+      EXPECT_EQ((*parsed)->overruled_metadata, tags.overruled_metadata);
+      // Format 3 is known of these kinds only, and these kinds have no other.
+      EXPECT_EQ(ParseTags(Without(built, "quarry.kind=")).error().code(), Code::kUnsupported);
+      std::vector<std::string> older = Without(built, "quarry.v=");
+      older.emplace_back("quarry.v=1");
+      EXPECT_EQ(ParseTags(older).error().code(), Code::kUnsupported);
+    }
+  }
+}
+
+TEST(DmNames, PartsOfThinPoolsHaveLayersOfTheirOwn) {
+  EXPECT_EQ(DmUuidOfPart("LVM-x", "q_tdata"), "LVM-x-tdata");
+  EXPECT_EQ(DmUuidOfPart("LVM-x", "q_tmeta"), "LVM-x-tmeta");
+  EXPECT_EQ(DmUuidOfPart("LVM-x", "q_tdata_rimage_0"), "LVM-x");
+  EXPECT_EQ(DmUuidOfPool("LVM-x"), "LVM-x-tpool");
+  for (const char* name : {"vg-q-tpool", "vg-q_tdata", "vg-q_tmeta", "vg-q"}) {
+    EXPECT_EQ(WithoutPoolLayer(name), "vg-q") << name;
+  }
+}
+
 TEST(Tags, EveryMissingOneIsNamed) {
   const std::vector<std::string> all = BuildTags(Sample());
   for (const char* key : {"quarry.v", "quarry.id", "quarry.name", "quarry.size", "quarry.profile",
