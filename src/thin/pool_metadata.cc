@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "thin/exclusive.h"
+#include "thin/pool_reader.h"
 
 namespace quarry::thin {
 namespace {
@@ -74,6 +75,43 @@ Result<bool> HasDevice(std::shared_ptr<BlockSource> metadata, DeviceId id, const
                              has_details ? "details, but no mappings" : "mappings, but no details"));
   }
   return has_details;
+}
+
+Result<MappedRanges> FindMapped(const std::string& path, DeviceId id, Bytes from, size_t most,
+                                const Call& call) {
+  QUARRY_ASSIGN(std::shared_ptr<BlockSource> metadata, OpenDevice(path));
+  return FindMapped(std::move(metadata), id, from, most, call).Context(path);
+}
+
+Result<MappedRanges> FindMapped(std::shared_ptr<BlockSource> metadata, DeviceId id, Bytes from, size_t most,
+                                const Call& call) {
+  QUARRY_ASSIGN(MetadataReader reader, MetadataReader::Open(std::move(metadata), Root::kHeld, call));
+  QUARRY_ASSIGN(const Device device, reader.FindDevice(id, call));
+  const uint64_t block = reader.superblock().data_block_size.value;
+  // Both times begin as that of the pool, which each snapshot in it advances (dm-thin-metadata.c, __open_device).
+  MappedRanges out{.whole = true, .was_shared = device.snapshotted_time > device.creation_time};
+  const auto take = [&](const MappingRun& run) {
+    const ByteRange range{{run.thin_begin * block}, {run.length * block}};
+    if (!out.ranges.empty() && out.ranges.back().end() == range.offset) {
+      out.ranges.back().length = out.ranges.back().length + range.length;
+    } else if (out.ranges.size() == most) {
+      out.whole = false;
+    } else {
+      out.ranges.push_back(range);
+    }
+    return out.whole;
+  };
+  QUARRY_TRY(reader.Walk(id, from.value / block, take, call));
+  return out;
+}
+
+Result<bool> PoolReader::HasDevice(const std::string& metadata, uint32_t id, const Call& call) {
+  return thin::HasDevice(metadata, id, call);
+}
+
+Result<MappedRanges> PoolReader::Mapped(const std::string& metadata, uint32_t id, Bytes from, size_t most,
+                                        const Call& call) {
+  return FindMapped(metadata, id, from, most, call);
 }
 
 }  // namespace quarry::thin

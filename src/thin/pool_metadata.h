@@ -20,14 +20,9 @@
 #include "thin/block_set.h"
 #include "thin/block_source.h"
 #include "thin/metadata_reader.h"
+#include "thin/pool_reader_api.h"
 
 namespace quarry::thin {
-
-struct ByteRange {
-  Bytes offset;  // on the pool's data device
-  Bytes length;
-  auto operator<=>(const ByteRange&) const = default;
-};
 
 // The bytes of the data device that belong to the doomed devices alone, in order. What the caller must
 // guarantee until they are erased, and what the set lacks: exclusive.h. Memory: that of a BlockSet.
@@ -57,5 +52,11 @@ class ExclusiveRanges {
 // also if only one of the two trees of devices has it.
 Result<bool> HasDevice(const std::string& path, DeviceId id, const Call& call);
 Result<bool> HasDevice(std::shared_ptr<BlockSource> metadata, DeviceId id, const Call& call);
+
+// At most `most` ranges (not 0) at or behind `from` where the device has data. kNotFound: no such device.
+Result<MappedRanges> FindMapped(const std::string& path, DeviceId id, Bytes from, size_t most,
+                                const Call& call);
+Result<MappedRanges> FindMapped(std::shared_ptr<BlockSource> metadata, DeviceId id, Bytes from, size_t most,
+                                const Call& call);
 
 }  // namespace quarry::thin

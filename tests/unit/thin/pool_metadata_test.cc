@@ -126,6 +126,28 @@ TEST(HasDeviceTest, AnswersForTheMomentOfTheReservation) {
   EXPECT_FALSE(*HasDevice(image.Source(true), 1, Call{}));
 }
 
+TEST(MappedTest, RangesAreWholeBoundedAndResumeAnywhere) {
+  const MetadataImage image = Shared();
+  const auto one = FindMapped(image.Source(true), 1, Bytes{}, 10, Call{});
+  ASSERT_TRUE(one.has_value()) << one.error().message();
+  EXPECT_THAT(one->ranges, ElementsAre(Blocks(0, 40), Blocks(100, 1)))
+      << "wherever they lie on the data device";
+  EXPECT_TRUE(one->whole);
+  EXPECT_TRUE(one->was_shared);
+  const auto first = FindMapped(image.Source(true), 1, Bytes{}, 1, Call{});
+  EXPECT_THAT(first->ranges, ElementsAre(Blocks(0, 40)));
+  EXPECT_FALSE(first->whole);
+  const auto rest = FindMapped(image.Source(true), 1, first->ranges.back().end(), 1, Call{});
+  EXPECT_THAT(rest->ranges, ElementsAre(Blocks(100, 1)));
+  EXPECT_TRUE(rest->whole);
+  MetadataImage alone = Shared();
+  alone.CreateMapped(5, 3);
+  EXPECT_FALSE(FindMapped(alone.Source(true), 5, Bytes{}, 10, Call{})->was_shared)
+      << "the pool had snapshots before";
+  EXPECT_EQ(FindMapped(alone.Source(true), 6, Bytes{}, 10, Call{}).error().code(), Code::kNotFound);
+  EXPECT_EQ(FindMapped(alone.Source(false), 5, Bytes{}, 10, Call{}).error().code(), Code::kPrecondition);
+}
+
 TEST(HasDeviceTest, DamageIsNoAnswer) {
   const auto source = Shared().Source(true);
   for (auto& block : source->bytes | std::views::drop(2)) {

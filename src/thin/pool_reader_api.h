@@ -1,0 +1,46 @@
+// The seam to the metadata of thin pools: what the engine asks of a pool that is in use.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "base/call.h"
+#include "base/result.h"
+#include "base/units.h"
+
+namespace quarry::thin {
+
+// A range of a thin device, or of a pool's data device.
+struct ByteRange {
+  Bytes offset;
+  Bytes length;
+  auto operator<=>(const ByteRange&) const = default;
+  Bytes end() const { return offset + length; }
+};
+
+// Where a thin device has bytes of its own.
+struct MappedRanges {
+  std::vector<ByteRange> ranges;  // of the thin device: ascending, whole chunks, never adjacent
+  bool whole = false;             // nothing is mapped behind the last range
+  // A snapshot was made of the device since it was made. A write to such a device may go to a new chunk, and
+  // leave the old one as it was. The same holds for a snapshot itself, which metadata do not show.
+  bool was_shared = false;
+};
+
+// `metadata` is the path of the pool's metadata device. The caller has reserved the metadata snapshot; the
+// answers are those of that moment. kNotFound: the pool has no device of this id. kPrecondition: no metadata
+// snapshot is reserved. kCorrupt: the metadata are damaged. kUnavailable: the metadata device is not there.
+// Calls may come from any thread.
+class PoolReaderApi {
+ public:
+  virtual ~PoolReaderApi() = default;
+
+  virtual Result<bool> HasDevice(const std::string& metadata, uint32_t id, const Call& call) = 0;
+
+  // At most `most` ranges at or behind `from`.
+  virtual Result<MappedRanges> Mapped(const std::string& metadata, uint32_t id, Bytes from, size_t most,
+                                      const Call& call) = 0;
+};
+
+}  // namespace quarry::thin
