@@ -34,6 +34,11 @@ class EraseApi {
   // not that PV; nothing was written. kUnsupported: the device cannot discard. It is safe to repeat.
   virtual Status Erase(const EraseRange& range, EraseMethod method, const Call& call,
                        const std::function<void(Bytes)>& progress) = 0;
+
+  // Zeroes a range of an open thin device, flushes it, and then gives its chunks back to the pool
+  // (BLKZEROOUT, fsync, BLKDISCARD). Only whole chunks are given back, and none if the pool ignores discards,
+  // which is no error. `fd` is writable. It is safe to repeat.
+  virtual Status ZeroAndFree(int fd, Bytes offset, Bytes length, const Call& call) = 0;
 };
 
 }  // namespace quarry::dm

@@ -1,5 +1,7 @@
 #include "tests/fakes/fake_erase.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -88,6 +90,14 @@ Status FakeErase::Erase(const dm::EraseRange& range, dm::EraseMethod method, con
     }
   }
   return Ok();
+}
+
+Status FakeErase::ZeroAndFree(int fd, Bytes offset, Bytes length, const Call& call) {
+  QUARRY_TRY(call.Check("erasing"));
+  QUARRY_TRY(faults.Check("ZeroAndFree"));
+  const int failed = fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                               static_cast<off_t>(offset.value), static_cast<off_t>(length.value));
+  return failed == 0 ? Ok() : Status(ErrnoError("erasing a thin volume"));
 }
 
 }  // namespace quarry::fakes

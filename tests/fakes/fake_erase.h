@@ -39,6 +39,8 @@ class FakeErase final : public dm::EraseApi {
   // Faults: "Erase" (before anything), "Piece" (before the n-th piece of all calls together).
   Status Erase(const dm::EraseRange& range, dm::EraseMethod method, const Call& call,
                const std::function<void(Bytes)>& progress) override;
+  // Makes a hole in the file of the device. Fault: "ZeroAndFree".
+  Status ZeroAndFree(int fd, Bytes offset, Bytes length, const Call& call) override;
 
   Faults faults;
 
