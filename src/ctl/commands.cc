@@ -29,6 +29,11 @@ Result<std::string> ShowCapacity(const Bench& bench, const engine::Parameters& p
   std::string only_pool;
   if (!parameters.empty()) {
     QUARRY_ASSIGN(const auto profile, engine::Profile::Parse(parameters, bench.pools.front().name));
+    if (profile.thin) {
+      return Error(
+          Code::kInvalidArgument,
+          "parameters['type']: this table shows what layouts can give, and a thin store has one already");
+    }
     geometries.push_back(profile.geometry);
     only_pool = profile.pool;
   }
@@ -60,6 +65,11 @@ Result<std::string> ShowPlan(const Bench& bench, const engine::Parameters& param
   for (const engine::PoolConfig& pool : bench.pools) {
     if (pool.name != profile.pool) {
       continue;
+    }
+    if (profile.thin) {
+      return Error(Code::kInvalidArgument,
+                   "parameters['type']: a volume in a thin store gets no extents of its own, so there is no "
+                   "plan to show");
     }
     QUARRY_TRY(engine::CheckTarget(bench.dm, profile.geometry));
     QUARRY_ASSIGN(const engine::Catalog catalog, ReadPool(bench, pool, call));

@@ -14,6 +14,7 @@
 #include "lvm/lvm_api.h"
 #include "lvm/pv_reader.h"
 #include "mount/mount_api.h"
+#include "thin/pool_reader_api.h"
 #include "udev/disk_health.h"
 #include "udev/udev_api.h"
 
@@ -42,6 +43,7 @@ struct World {
   // Never nullptr. Shared, because a disk that does not answer keeps the thread that polls it.
   std::shared_ptr<udev::DiskHealthApi> health;
   dm::RaidLegsApi& raid_legs;
+  thin::PoolReaderApi& thin;
   // Check() is called before quarryd itself, without an LVM command, writes bytes below device-mapper.
   const lvm::GroupLocks& locks;
   // By group: reports the stuck commands of that group. Never nullptr. For a group without an entry:

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "dm/dm_api.h"
 #include "tests/fakes/fake_dm_thin.h"
 #include "tests/fakes/faults.h"
+#include "thin/pool_reader_api.h"
 
 namespace quarry::fakes {
 
@@ -52,6 +54,16 @@ class FakeDm : public dm::DmApi {
   // with its thin devices, and may be larger.
   void AddThinPool(const std::string& uuid, const std::string& name, Bytes chunk, uint64_t data_chunks,
                    bool has_volumes = true);
+  // LVM's text had the devices `before`, and now has `now`: those that are new are made, those that are gone
+  // are deleted.
+  void ChangeThins(const std::string& uuid, Bytes chunk, const std::set<dm::ThinId>& before,
+                   const std::set<dm::ThinId>& now);
+  // For FakePoolReader: the device with this UUID has the metadata of the pool.
+  void SetThinMetadata(const std::string& pool, const std::string& metadata_uuid);
+  // As PoolReaderApi. `metadata`: the node of that device.
+  Result<bool> HasThin(const std::string& metadata, dm::ThinId id);
+  Result<thin::MappedRanges> MappedOfThin(const std::string& metadata, dm::ThinId id, Bytes from,
+                                          size_t most);
   // A device of the pool becomes active. kNotFound: the pool has no device with this id.
   Status AddThin(const std::string& uuid, const std::string& name, const std::string& pool, dm::ThinId id,
                  Bytes size, bool read_only = false);
@@ -128,6 +140,8 @@ class FakeDm : public dm::DmApi {
   // The uuid of the pool's device; nullopt: it is not active.
   std::optional<std::string> PoolDevice(const std::string& uuid) const;
   std::optional<dm::ThinPoolStatus> PoolStatus(const std::string& uuid);
+  // The pool whose metadata this node has, if they are reserved.
+  Result<FakeThinPool*> ReservedPool(const std::string& metadata);
   // How many devices of the pool are active; 0: not a pool.
   uint32_t ActiveThins(const std::string& uuid) const;
   State* ActiveThin(const std::string& pool, dm::ThinId id);
@@ -137,10 +151,11 @@ class FakeDm : public dm::DmApi {
   std::map<std::string, State> devices_;       // by uuid
   std::map<std::string, UniqueFd> bytes_;      // of removed devices, by uuid: the disks still have them
   std::map<std::string, FakeThinPool> pools_;  // by uuid without suffix; the disks have them, too
+  std::map<std::string, std::string> thin_metadata_;  // uuid of the metadata device → pool
   uint64_t instances_ = 0;
-  std::map<std::string, bool> targets_ = {{"linear", true},  {"striped", true}, {"mirror", true},
-                                          {"raid", true},    {"error", true},   {"zero", true},
-                                          {"snapshot", true}};
+  std::map<std::string, bool> targets_ = {{"linear", true},   {"striped", true},  {"mirror", true},
+                                          {"raid", true},     {"error", true},    {"zero", true},
+                                          {"snapshot", true}, {"thin-pool", true}};
 };
 
 }  // namespace quarry::fakes

@@ -133,6 +133,20 @@ dm::ThinStatus FakeThinPool::StatusOf(dm::ThinId id) const {
   return status;
 }
 
+std::vector<thin::ByteRange> FakeThinPool::Mapped(dm::ThinId id) const {
+  std::vector<thin::ByteRange> out;
+  const auto it = thins_.find(id);
+  for (const uint64_t chunk : it == thins_.end() ? std::vector<uint64_t>() : MappedChunks(it->second)) {
+    const Bytes at{chunk * chunk_.value};
+    if (!out.empty() && out.back().end() == at) {
+      out.back().length = out.back().length + chunk_;
+    } else {
+      out.push_back({at, chunk_});
+    }
+  }
+  return out;
+}
+
 int FakeThinPool::Create(dm::ThinId id) {
   return thins_.try_emplace(id, Thin{MakeFakeFile(fmt::format("dm:thin{}", id)), {}}).second ? 0 : EEXIST;
 }
@@ -144,6 +158,7 @@ int FakeThinPool::Snapshot(dm::ThinId id, dm::ThinId origin) {
     Thin& made = thins_.at(id);
     CopySparse(from->second.file.get(), made.file.get());
     made.blocks = from->second.blocks;
+    shared_.insert(origin);
     return 0;
   }
   return thins_.contains(id) ? EEXIST : ENODATA;
@@ -169,6 +184,7 @@ int FakeThinPool::Take(const dm::PoolMessage& message, bool active) {
     return active ? EBUSY : ENODATA;
   }
   thins_.erase(doomed);
+  shared_.erase(doomed);
   return 0;
 }
 
@@ -230,6 +246,65 @@ void FakeDm::AddThinPool(const std::string& uuid, const std::string& name, Bytes
   AddDevice(uuid + kPoolLayer, has_volumes ? name + kPoolLayer : name, {chunk.value * data_chunks});
   const std::lock_guard lock(mutex_);
   pools_.try_emplace(uuid, chunk, data_chunks).first->second.SetDataChunks(data_chunks);
+}
+
+void FakeDm::ChangeThins(const std::string& uuid, Bytes chunk, const std::set<dm::ThinId>& before,
+                         const std::set<dm::ThinId>& now) {
+  const std::lock_guard lock(mutex_);
+  FakeThinPool& pool = pools_.try_emplace(uuid, chunk, 0).first->second;
+  for (const dm::ThinId id : now) {
+    if (!before.contains(id)) {
+      (void)pool.Take(dm::CreateThin{id}, false);  // as LVM, this takes a device that is there
+    }
+  }
+  for (const dm::ThinId id : before) {
+    if (!now.contains(id)) {
+      (void)pool.Take(dm::DeleteThin{id}, false);
+    }
+  }
+}
+
+void FakeDm::SetThinMetadata(const std::string& pool, const std::string& metadata_uuid) {
+  const std::lock_guard lock(mutex_);
+  thin_metadata_[metadata_uuid] = pool;
+}
+
+Result<FakeThinPool*> FakeDm::ReservedPool(const std::string& metadata) {
+  for (const auto& [uuid, pool] : thin_metadata_) {
+    const auto device = devices_.find(uuid);
+    if (device == devices_.end() || device->second.device.Node() != metadata) {
+      continue;
+    }
+    FakeThinPool& found = pools_.at(pool);
+    return found.base.held_root.has_value() ? Result<FakeThinPool*>(&found)
+                                            : Error(Code::kPrecondition, "no metadata snapshot is reserved");
+  }
+  return Error(Code::kUnavailable, fmt::format("{} is no metadata of a pool", metadata));
+}
+
+Result<bool> FakeDm::HasThin(const std::string& metadata, dm::ThinId id) {
+  const std::lock_guard lock(mutex_);
+  QUARRY_ASSIGN(const FakeThinPool* const pool, ReservedPool(metadata));
+  return pool->FileOf(id) >= 0;
+}
+
+Result<thin::MappedRanges> FakeDm::MappedOfThin(const std::string& metadata, dm::ThinId id, Bytes from,
+                                                size_t most) {
+  const std::lock_guard lock(mutex_);
+  QUARRY_ASSIGN(const FakeThinPool* const pool, ReservedPool(metadata));
+  if (pool->FileOf(id) < 0) {
+    return Error(Code::kNotFound, fmt::format("no thin device {}", id));
+  }
+  thin::MappedRanges out{.ranges = pool->Mapped(id), .whole = true, .was_shared = pool->WasShared(id)};
+  std::erase_if(out.ranges, [&](const thin::ByteRange& range) { return range.end() <= from; });
+  if (!out.ranges.empty() && out.ranges.front().offset < from) {
+    out.ranges.front() = {from, out.ranges.front().end() - from};
+  }
+  if (out.ranges.size() > most) {
+    out.ranges.resize(most);
+    out.whole = false;
+  }
+  return out;
 }
 
 Status FakeDm::AddThin(const std::string& uuid, const std::string& name, const std::string& pool,

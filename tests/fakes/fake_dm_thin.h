@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "base/unique_fd.h"
 #include "base/units.h"
 #include "dm/thin_api.h"
+#include "thin/pool_reader_api.h"
 
 namespace quarry::fakes {
 
@@ -30,6 +32,9 @@ class FakeThinPool {
   // the write itself.
   dm::ThinPoolStatus Status();
   dm::ThinStatus StatusOf(dm::ThinId id) const;
+  // Ranges of the device that have data. -1 of FileOf: none.
+  std::vector<thin::ByteRange> Mapped(dm::ThinId id) const;
+  bool WasShared(dm::ThinId id) const { return shared_.contains(id); }
   // 0 or errno, as the kernel's. `active`: the device that the message deletes is.
   int Take(const dm::PoolMessage& message, bool active);
 
@@ -59,6 +64,7 @@ class FakeThinPool {
   uint64_t data_total_;
   uint64_t next_block_ = 0;
   std::map<dm::ThinId, Thin> thins_;
+  std::set<dm::ThinId> shared_;
 };
 
 }  // namespace quarry::fakes

@@ -8,7 +8,6 @@
 
 #include "lvm/lvm_command.h"
 #include "lvm/names.h"
-#include "tests/fakes/fake_dm.h"
 #include "tests/fakes/fake_lvm_alloc.h"
 #include "tests/fakes/fake_lvm_model.h"
 
@@ -42,19 +41,6 @@ Status MayGrow(const VolumeGroup& group) {
                              group.name));
   }
   return Ok();
-}
-
-// Where the LV is on the PV's device, legs included.
-std::vector<std::pair<Bytes, Bytes>> MappedOn(const VolumeGroup& group, const LogicalVolume& lv,
-                                              const PhysicalVolume& pv) {
-  std::vector<std::pair<Bytes, Bytes>> out;
-  for (const lvm::PhysicalRange& own : lvm::PhysicalExtents(group, lv)) {
-    if (own.pv_uuid == pv.uuid) {
-      out.emplace_back(pv.pe_start + ToBytes(own.range.first, group.extent_size),
-                       ToBytes(own.range.count, group.extent_size));
-    }
-  }
-  return out;
 }
 
 // After a store was taken off the volume.
@@ -331,6 +317,9 @@ Status FakeLvm::Commit(Group& group, VolumeGroup next) {
   Derive(next);
   ++next.seqno;
   group.now = std::move(next);
+  if (hooks_.committed) {
+    hooks_.committed(group.now);
+  }
   return Ok();
 }
 
@@ -987,29 +976,6 @@ Result<std::vector<lvm::PvFacts>> FakeLvm::ReadPvs(const std::vector<std::string
     }
   }
   return out;
-}
-
-void Follow(FakeLvm& lvm, FakeDm& dm) {
-  dm.OnRemove([&lvm](const std::string& uuid) { lvm.DeviceWasRemoved(uuid); });
-  lvm.SetHooks({.active =
-                    [&dm](const VolumeGroup& group, const LogicalVolume& lv) {
-                      const std::string uuid = lvm::DmUuid(group.uuid, lv.uuid);
-                      dm.AddDevice(uuid, lvm::DmName(group.name, lv.name), lv.size);
-                      for (const PhysicalVolume& pv : group.pvs) {
-                        dm.SetMappings(uuid, pv.device, MappedOn(group, lv, pv));
-                      }
-                    },
-                .deactivate =
-                    [&dm](const VolumeGroup& group, const LogicalVolume& lv) {
-                      return dm.RemoveDevice(lvm::DmUuid(group.uuid, lv.uuid));
-                    },
-                .kept =
-                    [&dm](const VolumeGroup& group, const LogicalVolume& lv, const LogicalVolume& store) {
-                      dm.AddCopy(lvm::DmUuid(group.uuid, store.uuid), lvm::DmName(group.name, store.name),
-                                 lvm::DmUuid(group.uuid, lv.uuid));
-                    },
-                .renewed = [&dm](const VolumeGroup& group,
-                                 const LogicalVolume& lv) { dm.Renew(lvm::DmUuid(group.uuid, lv.uuid)); }});
 }
 
 }  // namespace quarry::fakes

@@ -39,6 +39,8 @@ struct FakeLvmHooks {
       kept;
   // An active LV was refreshed, or got new legs.
   std::function<void(const lvm::VolumeGroup&, const lvm::LogicalVolume&)> renewed;
+  // A commit has made the group what it is now.
+  std::function<void(const lvm::VolumeGroup&)> committed;
 };
 
 // Thread-safe.

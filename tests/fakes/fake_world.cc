@@ -25,7 +25,23 @@ class Everything final : public lvm::GroupLocks {
   }
 };
 
+class NoMetadata final : public thin::PoolReaderApi {
+ public:
+  Result<bool> HasDevice(const std::string& metadata, uint32_t /*id*/, const Call& /*call*/) override {
+    return Error(Code::kUnavailable, metadata + ": this test has no thin pools");
+  }
+  Result<thin::MappedRanges> Mapped(const std::string& metadata, uint32_t /*id*/, Bytes /*from*/,
+                                    size_t /*most*/, const Call& /*call*/) override {
+    return Error(Code::kUnavailable, metadata + ": this test has no thin pools");
+  }
+};
+
 }  // namespace
+
+thin::PoolReaderApi& NoPools() {
+  static NoMetadata pools;
+  return pools;
+}
 
 udev::UdevApi& NoDisks() {
   static FakeUdev udev;
@@ -53,6 +69,7 @@ FakeWorld::operator engine::World() const {
           .pvs = lvm,
           .health = health,
           .raid_legs = raid_legs,
+          .thin = thin,
           .locks = locks,
           .steps = steps};
 }

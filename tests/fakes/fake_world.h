@@ -13,6 +13,7 @@ namespace quarry::fakes {
 // Each may be used by several engines at a time, and lives as long as the process.
 udev::UdevApi& NoDisks();
 Subprocess& NoCommands();                 // runs nothing
+thin::PoolReaderApi& NoPools();           // has no metadata of pools
 const lvm::GroupLocks& NoOtherQuarryd();  // every group is ours
 
 // What it refers to must outlive the engine.
@@ -26,6 +27,7 @@ struct FakeWorld {
   udev::UdevApi& udev = NoDisks();
   std::shared_ptr<udev::DiskHealthApi> health = std::make_shared<FakeDiskHealth>();
   dm::RaidLegsApi& raid_legs = lvm.raid_legs();
+  thin::PoolReaderApi& thin = NoPools();
   const lvm::GroupLocks& locks = NoOtherQuarryd();
   engine::StepWatcher* steps = nullptr;
 

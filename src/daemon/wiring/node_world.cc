@@ -24,6 +24,7 @@
 #include "lvm/run/lvm_spawn.h"
 #include "lvm/run/zygote.h"
 #include "mount/kernel_mount.h"
+#include "thin/pool_reader.h"
 #include "udev/kernel_udev.h"
 #include "udev/nvme_health.h"
 #include "udev/smart_health.h"
@@ -180,6 +181,7 @@ struct NodeWorld::Parts {
   dm::DmKernel dm;
   dm::BlockEraser erase;
   dm::BlockRaidLegs raid_legs;
+  thin::PoolReader thin;
   mount::KernelMount mount{subprocess, {.for_the_host = true, .exclusive_probe = &may_write != &no_locks}};
   udev::KernelUdev udev;
   std::shared_ptr<udev::DiskHealthApi> health = std::make_shared<udev::EveryDiskHealth>(
@@ -233,6 +235,7 @@ engine::World NodeWorld::world() {
           .pvs = parts_->pvs,
           .health = parts_->health,
           .raid_legs = parts_->raid_legs,
+          .thin = parts_->thin,
           .locks = parts_->may_write,
           .children_of = std::move(children_of)};
 }

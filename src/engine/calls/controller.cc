@@ -7,11 +7,13 @@
 #include "engine/calls/steps.h"
 #include "engine/model/config.h"
 #include "engine/model/sizing.h"
+#include "engine/model/thin_space.h"
 #include "engine/model/unmanaged.h"
 #include "engine/model/volume_health.h"
 #include "engine/plan/in_use.h"
 #include "engine/plan/metadata_budget.h"
 #include "engine/plan/plan_volume.h"
+#include "engine/plan/start_store.h"
 #include "engine/volumes.h"
 
 namespace quarry::engine {
@@ -140,8 +142,8 @@ Status CheckNoPart(Parts& parts, const std::string& id, const Call& call) {
 // A disk may have been taken back since the caller looked.
 Status CheckLost(const Record& record) {
   const Result<Profile>& profile = record.profile;
-  const bool lost =
-      profile.has_value() && !Survives(profile->geometry, lvm::LostLegs(*record.group, *record.lv));
+  const bool lost = profile.has_value() && !profile->thin &&
+                    !Survives(profile->geometry, lvm::LostLegs(*record.group, *record.lv));
   return lost ? Ok()
               : Status(Error(Code::kPrecondition,
                              fmt::format("volume_id: volume {} lacks no disk that it cannot do without",
@@ -166,6 +168,35 @@ CapacityResult CapacityIn(const Catalog& catalog, const PoolConfig& pool, const 
     return {{}, {}, least, room.error().message()};
   }
   return {most, most, least, ""};
+}
+
+CapacityResult ThinCapacityIn(const Catalog& catalog, const PoolConfig& pool, const Profile& profile,
+                              Bytes least_size, dm::DmApi& dm) {
+  const Bytes extent = catalog.group->extent_size;
+  const Bytes least = ToBytes(lvm::RoundUp(profile.geometry, std::max(least_size, Bytes{1}), extent), extent);
+  const auto store = FindStore(catalog, pool, profile);
+  if (!store.has_value()) {
+    return {{}, {}, least, store.error().message()};
+  }
+  if (const auto healthy = HealthyPool(*catalog.group, *(*store)->lv, dm); !healthy.has_value()) {
+    return {{}, {}, least, healthy.error().message()};
+  }
+  const StoreSpace space = SpaceOf(catalog, **store);
+  if (space.largest < least) {
+    return {{},
+            {},
+            least,
+            space.why.empty()
+                ? fmt::format("thin store '{}' has {} left", (*store)->name(), HumanBytes(space.largest))
+                : space.why};
+  }
+  if (const auto limit = CheckVolumeLimit(catalog); !limit.has_value()) {
+    return {{}, {}, least, limit.error().message()};
+  }
+  if (const auto room = CheckMetadataRoom(catalog, MetadataForVolume(profile.geometry)); !room.has_value()) {
+    return {{}, {}, least, room.error().message()};
+  }
+  return {space.largest, space.largest, least, ""};
 }
 
 Status CheckDeleted(Parts& parts, const std::string& id, std::string_view kind, const Call& call) {
@@ -260,6 +291,15 @@ Result<CreateResult> Volumes::Create(const CreateRequest& request, const Call& c
                   .lv_name = "",
                   .elsewhere = request.elsewhere,
                   .s3 = request.s3};
+  if (profile.thin) {
+    if (!copy.source.empty()) {
+      return Error(
+          Code::kInvalidArgument,
+          "volume_content_source: quarryd makes no copies in a thin store yet: ask for another type");
+    }
+    QUARRY_ASSIGN(Volume volume, MakeThinVolume(parts_, *pool, std::move(wish), request.range, what, call));
+    return CreateResult{std::move(volume), true};
+  }
   QUARRY_ASSIGN(Volume volume, copy.source.empty()
                                    ? MakeNewVolume(parts_, *pool, std::move(wish), request.range, what, call)
                                    : MakeCopy(parts_, *pool, std::move(wish), copy, what, guard, call));
@@ -363,7 +403,9 @@ Result<CapacityResult> Volumes::Capacity(const std::vector<Capability>& capabili
     return parts_.node.IsBroken(**pool, read.error()) ? Result<CapacityResult>(nothing(read.error()))
                                                       : read.error();
   }
-  return CapacityIn(**read, (*pool)->config, profile->geometry, mount::MinimumSize(access->fs_type));
+  const Bytes least = mount::MinimumSize(access->fs_type);
+  return profile->thin ? ThinCapacityIn(**read, (*pool)->config, *profile, least, parts_.node.world.dm)
+                       : CapacityIn(**read, (*pool)->config, profile->geometry, least);
 }
 
 Result<ExpandResult> Volumes::Expand(const std::string& id, const CapacityRange& range,

@@ -109,6 +109,10 @@ Status CheckSource(const Record& source, const CreateWish& wish) {
   const auto refuse = [&](Code code, const std::string& why) {
     return Error(code, fmt::format("{} {}", InWords(source), why));
   };
+  if (wish.profile.thin) {
+    return refuse(Code::kInvalidArgument,
+                  "cannot be copied into a thin store yet: give the copy another type (parameter 'type')");
+  }
   if (!HasUse(source, wish.access)) {
     return refuse(Code::kInvalidArgument,
                   fmt::format("was made for {}, and a copy has the same use; the request is for {}",

@@ -98,6 +98,9 @@ Result<Found> Make(Parts& parts, const EphemeralRequest& request, const Call& ca
       EphemeralMostOf(parts.node.config.pools, parts.node.config.ephemeral_max_size, pool->config);
   QUARRY_TRY(CheckEphemeralRequest(most, pool->config, request));
   QUARRY_ASSIGN(const Wanted wanted, ParseWanted(request, pool->config.name));
+  if (wanted.profile.thin) {
+    return Error(Code::kInvalidArgument, "volume_context['type']: inline volumes cannot be in a thin store");
+  }
   QUARRY_TRY(CheckTarget(parts.node.world.dm, wanted.profile.geometry));
   // Excludes a CreateVolume of the same name.
   QUARRY_ASSIGN(const auto guard, parts.node.locks.Lock(LockKey::Name(handle), what, call));

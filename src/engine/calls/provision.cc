@@ -10,7 +10,9 @@
 #include "engine/erase/holder.h"
 #include "engine/erase/zero_before_use.h"
 #include "engine/model/sizing.h"
+#include "engine/model/thin_space.h"
 #include "engine/plan/metadata_budget.h"
+#include "engine/plan/plan_thin.h"
 #include "engine/pool/reload.h"
 
 namespace quarry::engine {
@@ -136,6 +138,24 @@ Error UndoCreate(Parts& parts, Pool& pool, const CreateWish& wish, bool ready, E
   return error;
 }
 
+// The error for a volume that does not fit into its store. Volumes that are being erased there make room.
+Error ExplainFullStore(Error error, const Catalog& catalog, const Store& store, const CreateWish& wish) {
+  Bytes going;
+  for (const Record& record : catalog.records) {
+    going = going + (IsErasing(record) && record.lv->pool == store.lv->name ? record.lv->size : Bytes{});
+  }
+  const Bytes wanted = ToBytes(wish.size, catalog.group->extent_size);
+  const bool worth_waiting = !wish.elsewhere && wanted <= SpaceOf(catalog, store).largest + going;
+  if (error.code() != Code::kNoSpace || !worth_waiting) {
+    return error;
+  }
+  return std::move(error)
+      .As(Code::kUnavailable)
+      .Context(fmt::format(
+          "{} of deleted volumes are still being erased in thin store '{}'; there will be space after that",
+          HumanBytes(going), store.name()));
+}
+
 // Makes the plan's layout check fail, before the LV becomes a volume, if another process has committed since
 // `seqno`.
 void ExpectOnlyOurs(Plan& plan, uint64_t seqno) {
@@ -205,6 +225,28 @@ Status Provision(Parts& parts, Pool& pool, const Provisioning& wanted, const std
       QUARRY_TRY(turn.zeroing->Wait(ZeroingPatience(call)).Context(what));
     }
   }
+}
+
+// GrowTo for a thin volume.
+Result<ExpandResult> GrowThin(Parts& parts, Pool& pool, const std::string& id, const CapacityRange& range,
+                              const std::string& what, const Call& call) {
+  QUARRY_ASSIGN(const auto writer, pool.writers.Wait(what, call));
+  QUARRY_ASSIGN(const auto catalog, parts.node.Read(pool, call));
+  pool.clean.Look(*catalog->group);
+  const Record* const record = catalog->ById(id);
+  if (record == nullptr) {
+    return Error(Code::kNotFound, fmt::format("volume_id: volume '{}' was deleted meanwhile", id));
+  }
+  QUARRY_ASSIGN(const Profile profile, record->profile);
+  const Bytes extent = catalog->group->extent_size;
+  QUARRY_ASSIGN(const Extents size,
+                SizeForExpand(range, profile.geometry, extent, CeilToExtents(record->tags.size, extent)));
+  if (ToBytes(size, extent) != record->tags.size) {
+    QUARRY_TRY(CheckAlone(*record));
+  }
+  QUARRY_ASSIGN(const Plan plan, PlanExpandThin(*catalog, *record, size, range.required));
+  QUARRY_TRY(RunCounted(pool, plan, parts.node.world, call));
+  return ExpandResult{ToBytes(size, extent), record->access != Access::kBlock};
 }
 
 }  // namespace
@@ -285,8 +327,47 @@ Result<Volume> MakeNewVolume(Parts& parts, Pool& pool, CreateWish wish, const Ca
   return made;
 }
 
+Result<Volume> MakeThinVolume(Parts& parts, Pool& pool, CreateWish wish, const CapacityRange& range,
+                              const std::string& what, const Call& call) {
+  wish.lv_name = lvm::NewLvName();
+  wish.node_hash = parts.node.id_hash();
+  wish.asked = range.required;
+  const Making making(pool, wish.lv_name);
+  QUARRY_ASSIGN(const auto writer, pool.writers.Wait(what, call));
+  QUARRY_ASSIGN(const auto catalog, parts.node.Read(pool, call));
+  pool.clean.Look(*catalog->group);
+  QUARRY_TRY(catalog->CheckReadableName(wish.name));
+  if (catalog->ByName(wish.name) != nullptr) {  // by a command that was stuck in the kernel
+    return Error(Code::kUnavailable, fmt::format("name: '{}' was made meanwhile: try again", wish.name));
+  }
+  auto store = FindStore(*catalog, pool.config, wish.profile);
+  if (!store.has_value()) {
+    const bool lacks = store.error().code() == Code::kInvalidArgument;
+    return wish.elsewhere && lacks ? std::move(store.error()).As(Code::kNoSpace) : std::move(store.error());
+  }
+  QUARRY_ASSIGN(wish.size,
+                SizeForCreate(range, wish.profile.geometry, catalog->group->extent_size,
+                              parts.node.config.default_size, mount::MinimumSize(wish.access.fs_type)));
+  auto plan = PlanCreateThin(*catalog, **store, wish);
+  if (!plan.has_value()) {
+    return ExplainFullStore(std::move(plan.error()), *catalog, **store, wish);
+  }
+  QUARRY_TRY(CheckLimitFor(parts, *catalog, wish, pool));
+  QUARRY_TRY(CheckMetadataRoom(*catalog, MetadataFor(plan->actions))
+                 .Context(fmt::format("pool '{}'", pool.config.name)));
+  auto done = RunCounted(pool, plan->actions, parts.node.world, call);
+  return done.has_value() ? Result<Volume>(std::move(plan->volume))
+                          : UndoCreate(parts, pool, wish, false, std::move(done.error()));
+}
+
 Result<ExpandResult> GrowTo(Parts& parts, Pool& pool, const std::string& id, const CapacityRange& range,
                             const std::string& what, const Call& call) {
+  {
+    QUARRY_ASSIGN(const auto catalog, parts.node.Read(pool, call));
+    if (const Record* const record = catalog->ById(id); record != nullptr && record->tags.thin) {
+      return GrowThin(parts, pool, id, range, what, call);
+    }
+  }
   ExpandResult grown;
   const auto prepare = [&](const Catalog& catalog) -> Result<Work> {
     const Record* const record = catalog.ById(id);

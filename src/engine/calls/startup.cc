@@ -97,7 +97,8 @@ std::string VolumeOf(const std::string& device_name, const std::string& group) {
   if (!device_name.starts_with(prefix)) {
     return "";
   }
-  const std::string_view name = lvm::WithoutLayer(std::string_view(device_name).substr(prefix.size()));
+  const std::string_view name =
+      lvm::WithoutPoolLayer(lvm::WithoutLayer(std::string_view(device_name).substr(prefix.size())));
   return std::string(lvm::IsOurLvName(name) ? name : lvm::OurLvNameIn(name));
 }
 
@@ -281,6 +282,17 @@ Status ReconcileDevices(Parts& parts, const Catalog& catalog, const Call& call) 
           {{"group", group.name}, {"lv", record.lv->name}, {"error", resumed.error().message()}});
     }
   }
+  for (const Store& store : catalog.stores) {
+    if (suspended.contains(store.lv->name)) {
+      const auto resumed = Execute({ActivateAction{group.name, {store.lv->name}}}, parts.node.world, call);
+      parts.node.log.Log(resumed.has_value() ? LogLevel::kInfo : LogLevel::kWarning,
+                         resumed.has_value() ? "resumed a thin store that was left suspended"
+                                             : "a thin store was left suspended and cannot be resumed",
+                         {{"group", group.name},
+                          {"store", store.name()},
+                          {"error", resumed.has_value() ? "" : resumed.error().message()}});
+    }
+  }
   for (const std::string& name : Overreaching(parts, catalog)) {
     const auto loaded = Execute({lvm::RefreshLvs{group.name, {name}}}, parts.node.world, call);
     parts.node.log.Warning(
@@ -391,11 +403,16 @@ Status Reconcile(Parts& parts, Pool& pool, const Call& call) {
                            {{"pool", pool.config.name}, {"lv", one.lv->name}, {"problem", one.why}});
   }
   WarnOfOtherNodes(parts, pool, *catalog);
+  StartStores(parts, pool, *catalog, call);
   if (RemoveHalfMade(parts, pool, *catalog, call)) {
     QUARRY_ASSIGN(catalog, parts.node.ReadGroup(pool, call));
   }
   QUARRY_TRY(ReconcileDevices(parts, *catalog, call));
   if (EndCopiesInUse(parts, pool, *catalog, call)) {
+    QUARRY_ASSIGN(catalog, parts.node.ReadGroup(pool, call));
+  }
+  if (!pool.config.stores.empty()) {
+    EnsureStores(parts, pool, call);
     QUARRY_ASSIGN(catalog, parts.node.ReadGroup(pool, call));
   }
   QUARRY_ASSIGN(const mount::MountTable mounts, parts.node.world.mount.Mounts());

@@ -24,6 +24,10 @@ inline Result<KeyLocks::Guard> LockVolume(Parts& parts, const std::string& id, s
   return parts.node.locks.Lock(LockKey::Volume(id), fmt::format("{} of {}", rpc, id), call);
 }
 
+// The same for a volume with type=thin, whose space is in a thin store. (provision.cc)
+Result<Volume> MakeThinVolume(Parts& parts, Pool& pool, CreateWish wish, const CapacityRange& range,
+                              const std::string& what, const Call& call);
+
 // What is left of making a volume that becomes a copy.
 struct Unfilled {
   Plan rest;             // runs under the turn, once the bytes are in place
@@ -57,6 +61,10 @@ Status JoinCopy(Parts& parts, const CopyRequest& request, const Call& call);
 // size that is useful to the caller. Needs no lock. (controller.cc)
 CapacityResult CapacityIn(const Catalog& catalog, const PoolConfig& pool, const lvm::Geometry& geometry,
                           Bytes least_size);
+
+// The same for volumes of a thin store. (controller.cc)
+CapacityResult ThinCapacityIn(const Catalog& catalog, const PoolConfig& pool, const Profile& profile,
+                              Bytes least_size, dm::DmApi& dm);
 
 // The catalogs of all pools, in the order of the configuration. kUnavailable if one cannot be read: a list
 // without its volumes would mean that they no longer exist. (listing.cc)
@@ -117,11 +125,19 @@ bool AreLegsAtRest(const World& world, const std::string& dm_uuid);
 // so that the kernel finishes what a reboot has cut off. (snapshots.cc)
 void RestSnapshots(Parts& parts, const std::string& pool_name, const Call& call);
 
+// Starts the thin stores of the pool, before any LVM command can do so (plan/start_store.h). One that cannot
+// be started is logged; the pool serves without it. The caller has the turn. (thin_stores.cc)
+void StartStores(Parts& parts, const Pool& pool, const Catalog& catalog, const Call& call);
+// Makes and grows the stores that the configuration wants. What fails is logged, and tried again at the next
+// start. The caller has the turn. (thin_stores.cc)
+void EnsureStores(Parts& parts, Pool& pool, const Call& call);
+
 // What a start does before a pool is served: finishes or undoes what an earlier process left unfinished.
 // (startup.cc)
 //
 // Takes the pool's turn; the caller holds nothing. Under the turn it:
 // - makes the group if the configuration wants it and it does not exist,
+// - starts the thin stores, and makes and grows those that the configuration wants,
 // - removes unfinished volumes, legs without a volume, devices without a logical volume, and devices of legs
 //   whose volume has no device,
 // - resumes devices that a killed LVM left suspended,

@@ -8,8 +8,8 @@
 namespace quarry::engine {
 namespace {
 
-// kNotFound: at least one of these ids belongs to no volume. A pool that cannot be read may have it, so its
-// error is returned instead.
+// kNotFound: at least one of these ids belongs to no volume and to no thin store. A pool that cannot be read
+// may have it, so its error is returned instead.
 Status CheckKnown(Node& node, std::set<std::string> ids, const Call& call) {
   std::optional<Error> unread;
   for (size_t i = 0; i < node.pools.size() && !ids.empty(); ++i) {
@@ -20,6 +20,9 @@ Status CheckKnown(Node& node, std::set<std::string> ids, const Call& call) {
     }
     for (const Record& record : (*catalog)->records) {
       ids.erase(record.tags.id);
+    }
+    for (const Store& store : (*catalog)->stores) {
+      ids.erase(store.tags.id);
     }
   }
   if (ids.empty()) {

@@ -46,6 +46,11 @@ bool BeingMade(Pool& pool, const Record& record) {
   return names.contains(record.lv->name);
 }
 
+// Also of a thin volume that is not complete, whose tags do not say it yet.
+bool IsInPool(const Record& record) {
+  return !record.lv->pool.empty();
+}
+
 Bytes Sum(const std::vector<Bytes>& sizes) {
   Bytes sum;
   for (const Bytes size : sizes) {
@@ -323,7 +328,11 @@ void Eraser::Round(const std::stop_token& stop) {
     const bool left_over = record.tags.state == lvm::VolumeState::kCreating;
     const bool ready =
         left_over || (IsErasing(record) && Proceed(record, stop) && !HasTakenOut(catalog, record));
-    if (ready && removable.size() < kRemovedAtOnce && RemovesAlone(**group, record)) {
+    // LVM commits once for all volumes of a command, but twice for each thin one.
+    const bool alike = removable.empty() || IsInPool(removable.front()) == IsInPool(record);
+    if (ready && !alike) {
+      Wake();
+    } else if (ready && removable.size() < kRemovedAtOnce && RemovesAlone(**group, record)) {
       removable.push_back(record);
     }
   }
@@ -430,15 +439,23 @@ bool Eraser::Proceed(const Record& record, const std::stop_token& stop) {
     }
   }
   if (!work.erasure->Finished()) {
-    RecordProgress(record, work, stop);
+    if (!record.tags.thin) {
+      RecordProgress(record, work, stop);
+    }
     return false;
   }
   if (const auto failure = work.erasure->Failure(); failure.has_value()) {
     work.erasure = nullptr;
+    work.thin = {};
     PutOff(record, work, *failure);
     return false;
   }
   unerased_.Note(record.lv->name, Ok());
+  if (record.tags.thin && !work.thin.whole) {
+    work.erasure = nullptr;  // goes on behind what is done
+    Wake();
+    return false;
+  }
   return true;
 }
 
@@ -483,6 +500,9 @@ Status Eraser::Begin(const Record& record, Work& work, const std::stop_token& st
     return Error(Code::kCancelled, "the logical volume is not deleted");
   }
   const Record current(record.pool, now, lv, record.tags);
+  if (current.tags.thin) {
+    return BeginThin(current, work, limited);
+  }
   // This check precedes the deactivation: if an administrator is moving the volume, deactivating it would
   // abort the move.
   QUARRY_TRY(CheckAlone(current));
@@ -538,8 +558,40 @@ void Eraser::RecordProgress(const Record& record, Work& work, const std::stop_to
   }
 }
 
-bool Eraser::MayGo(const lvm::Snapshot& now, const lvm::LogicalVolume& lv, const Record& record) {
+Status Eraser::BeginThin(const Record& current, Work& work, const Call& limited) {
+  QUARRY_ASSIGN(work.thin, BeginThinErasure(current, work.thin.end, world_, limited));
+  work.erasure = work.thin.job;
+  if (work.erasure->parts().empty()) {
+    Wake();  // nothing is mapped: it can go
+    return Ok();
+  }
+  QueueOf(work.erasure->parts().front().device).Add(work.erasure, 0, DiskQueue::Haste::kNone);
+  return Ok();
+}
+
+bool Eraser::MayThinGo(const Record& current, const Call& limited) {
+  Work& work = work_.at(current.lv->uuid);
+  const Status alone = CheckAlone(current);
+  const auto blank = alone.has_value() ? IsBlankThin(current, world_, limited) : Result<bool>(alone.error());
+  if (blank.has_value() && *blank) {
+    return true;
+  }
+  if (blank.has_value()) {
+    log_.Warning("a deleted volume was written to during its erasure: it is erased again",
+                 {{"pool", pool_.config.name}, {"lv", current.lv->name}});
+  }
+  work.erasure = nullptr;
+  work.thin = {};
+  PutOff(current, work, blank.has_value() ? Error(Code::kCancelled, "it is erased again") : blank.error());
+  return false;
+}
+
+bool Eraser::MayGo(const lvm::Snapshot& now, const lvm::LogicalVolume& lv, const Record& record,
+                   const Call& limited) {
   Work& work = work_.at(lv.uuid);
+  if (record.tags.thin) {
+    return MayThinGo(Record(record.pool, now, &lv, record.tags), limited);
+  }
   auto owned = lvm::OwnedExtents(*now, lv);
   if (!owned.has_value()) {  // lvremove would also remove what another program put on the volume
     work.erasure = nullptr;  // that program may have written there meanwhile
@@ -568,7 +620,8 @@ Result<bool> Eraser::Remove(const std::vector<Record>& records, const std::stop_
   const Call limited = Call{.stop = stop}.Within(kLvmLimit);
   QUARRY_ASSIGN(const auto turn, pool_.writers.Wait("removing erased volumes", limited));
   QUARRY_ASSIGN(const lvm::Snapshot now, world_.lvm.Read(pool_.config.group, limited));
-  RemoveLvAction remove{now->name, {}, now->seqno};
+  RemoveLvAction remove{
+      .group = now->name, .names = {}, .seqno = now->seqno, .thin = IsInPool(records.front())};
   std::vector<const Record*> going;
   for (const Record& record : records) {
     const lvm::LogicalVolume* lv = now->FindLv(record.lv->name);
@@ -581,7 +634,7 @@ Result<bool> Eraser::Remove(const std::vector<Record>& records, const std::stop_
     const std::string tag =
         IsErasing(record) ? lvm::StateTag(lvm::VolumeState::kErasing) : std::string(lvm::kCreatingTag);
     if (std::ranges::find(lv->tags, tag) == lv->tags.end() || BeingMade(pool_, record) ||
-        (IsErasing(record) && !MayGo(now, *lv, record))) {
+        (IsErasing(record) && !MayGo(now, *lv, record, limited))) {
       continue;
     }
     if (!RemovesAlone(*now, record)) {
@@ -613,7 +666,7 @@ Result<bool> Eraser::Remove(const std::vector<Record>& records, const std::stop_
       log_.Warning("part of a deleted volume was not erased: it lies on a missing disk that was given up",
                    {{"pool", pool_.config.name}, {"lv", record->lv->name}});
     }
-    if (PolicyOf(*record) == ErasePolicy::kZero && done.has_value()) {
+    if (PolicyOf(*record) == ErasePolicy::kZero && done.has_value() && !record->tags.thin) {
       std::vector<lvm::PhysicalRange> cleared = erasure.extents();
       std::erase_if(cleared, [&](const auto& range) { return now->LacksPv(range.pv_uuid); });
       pool_.clean.Add(cleared);

@@ -22,6 +22,7 @@
 #include "engine/erase/erase_job.h"
 #include "engine/erase/failure_log.h"
 #include "engine/erase/free_zeroing.h"
+#include "engine/erase/thin_erasure.h"
 #include "engine/erase/zeroing.h"
 #include "engine/model/catalog.h"
 #include "engine/world.h"
@@ -73,6 +74,7 @@ class Eraser {
   struct Work {
     std::shared_ptr<EraseJob> erasure;  // nullptr: not begun yet
     Bytes recorded;                     // bytes done on all disks, as recorded in the volume's tag
+    ThinErasure thin = {};              // of a thin volume; `erasure` is its job
     SteadyTime retry_at;
     std::chrono::milliseconds delay{0};  // of the last retry
   };
@@ -98,6 +100,9 @@ class Eraser {
   void TakeGivenUp(const lvm::VolumeGroup& group);
   void PutOff(const Record& record, Work& work, const Error& why);
   void RecordProgress(const Record& record, Work& work, const std::stop_token& stop);
+  // The same for a thin volume.
+  Status BeginThin(const Record& current, Work& work, const Call& limited);
+  bool MayThinGo(const Record& current, const Call& limited);
   // Whether lvremove would remove the volume alone. Notes if not, and tries again later.
   bool RemovesAlone(const lvm::VolumeGroup& group, const Record& record);
   // Returns whether a command removed any of them.
@@ -105,7 +110,8 @@ class Eraser {
   // Whether an erased volume still has exactly the erased extents and shares them with no other volume. Also
   // notices an activation after the last piece, but only of RAID volumes with `erase=zero`, by their
   // superblocks. If the answer is no, the volume is put off, or erased again from the beginning.
-  bool MayGo(const lvm::Snapshot& now, const lvm::LogicalVolume& lv, const Record& record);
+  bool MayGo(const lvm::Snapshot& now, const lvm::LogicalVolume& lv, const Record& record,
+             const Call& limited);
   // Goes on with zeroing free space, if there is no other work.
   void ZeroFree(const Catalog& catalog, const std::stop_token& stop);
   // Makes the next round begin at `when` at the latest.

@@ -1,6 +1,7 @@
 #include "engine/model/catalog.h"
 
 #include <algorithm>
+#include <iterator>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -26,6 +27,37 @@ const Record* FindReady(const std::vector<Record>& records, const auto& matches)
     return record.tags.state == lvm::VolumeState::kReady && matches(record);
   });
   return found == records.end() ? nullptr : &*found;
+}
+
+// An unrecognized shape was given to the volume by another command. Only an administrator can undo that, so
+// the code is kPrecondition.
+Error AsObstacle(Error error) {
+  const Code code = error.code() == Code::kUnavailable ? Code::kUnavailable : Code::kPrecondition;
+  return std::move(error).As(code);
+}
+
+Status IsAloneInStore(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv) {
+  QUARRY_TRY(lvm::IsAloneInPool(group, lv));
+  const lvm::LogicalVolume& pool = *group.FindLv(lv.pool);
+  const auto tags = lvm::ParseTags(pool.tags);
+  if (!tags.has_value() || !tags->has_value() || !(*tags)->store) {
+    return Error(
+        Code::kPrecondition,
+        fmt::format("it is in thin pool {}/{}, which does not have the tags of Quarry's stores any more",
+                    group.name, pool.name));
+  }
+  return lvm::IsSoundStore(group, pool).Context(fmt::format("its store {}/{}", group.name, pool.name));
+}
+
+void AddStore(Catalog& catalog, const std::string& pool, const lvm::LogicalVolume& lv, lvm::VolumeTags tags) {
+  std::vector<Record> parts = RecordsOfParts(pool, catalog.group, lv);
+  if (parts.empty() || tags.state != lvm::VolumeState::kReady) {
+    catalog.unreadable.push_back(
+        {&lv, "it has the tags of a thin store, but is no thin pool that Quarry makes"});
+    return;
+  }
+  catalog.stores.push_back({&lv, parts.front().lv, parts.back().lv, std::move(tags)});
+  std::ranges::move(parts, std::back_inserter(catalog.parts));
 }
 
 }  // namespace
@@ -59,8 +91,67 @@ Record::Record(std::string p, lvm::Snapshot g, const lvm::LogicalVolume* l, lvm:
       access(ParseAccess(tags.access)),
       profile(Profile::FromCanonical(tags.profile)) {}
 
+std::string DmUuidOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv) {
+  const std::string uuid = lvm::DmUuid(group.uuid, lv.uuid);
+  return lv.hidden ? lvm::DmUuidOfPart(uuid, lv.name) : uuid;
+}
+
+std::string ActiveName(const Record& record) {
+  const lvm::LogicalVolume* const pool = lvm::PoolOfPart(*record.group, *record.lv);
+  return pool == nullptr ? record.lv->name : pool->name;
+}
+
+std::optional<lvm::Geometry> GeometryOfPart(const lvm::LogicalVolume& part) {
+  if (part.segments.empty()) {
+    return std::nullopt;
+  }
+  const lvm::Segment& segment = part.segments.front();
+  const auto type = lvm::ParseVolumeType(std::string_view(segment.type).substr(0, segment.type.find('_')));
+  if (!type.has_value()) {
+    return std::nullopt;
+  }
+  lvm::GeometryRequest request{
+      .type = *type, .stripe_size = segment.stripe_size, .region_size = segment.region_size};
+  const auto legs = static_cast<uint32_t>(segment.areas.size());
+  if (*type == lvm::VolumeType::kRaid1) {
+    request.mirrors = std::max(legs, 1U) - 1;
+  } else if (*type != lvm::VolumeType::kLinear) {
+    request.stripes = segment.data_stripes;
+  }
+  if (*type == lvm::VolumeType::kRaid10) {
+    request.mirrors = std::max(legs / std::max(segment.data_stripes, 1U), 1U) - 1;
+  }
+  auto made = lvm::Geometry::Make(request);
+  return made.has_value() ? std::optional(std::move(*made)) : std::nullopt;
+}
+
+std::vector<Record> RecordsOfParts(const std::string& pool, const lvm::Snapshot& group,
+                                   const lvm::LogicalVolume& lv) {
+  std::vector<Record> out;
+  const auto parts = lvm::PartsOfPool(*group, lv);
+  const auto tags = lvm::ParseTags(lv.tags);
+  if (!parts.has_value() || !tags.has_value() || !tags->has_value() || !(*tags)->store) {
+    return out;
+  }
+  for (const lvm::LogicalVolume* const part : {parts->data, parts->metadata}) {
+    const auto geometry = GeometryOfPart(*part);
+    if (!geometry.has_value()) {
+      return {};
+    }
+    const Profile profile{.pool = pool, .geometry = *geometry};
+    out.emplace_back(
+        pool, group, part,
+        lvm::VolumeTags{.id = fmt::format("{}/{}", (*tags)->id, part == parts->data ? "data" : "metadata"),
+                        .size = part->size,
+                        .profile = profile.Canonical(),
+                        .access = std::string(AccessName(Access::kBlock)),
+                        .erase = std::string(EraseName(ErasePolicy::kZero))});
+  }
+  return out;
+}
+
 std::vector<std::string> DmUuids(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv) {
-  std::vector<std::string> out = {lvm::DmUuid(group.uuid, lv.uuid)};
+  std::vector<std::string> out = {DmUuidOf(group, lv)};
   const auto add = [&](std::string_view name) {
     if (const lvm::LogicalVolume* part = group.FindLv(name); part != nullptr) {
       out.push_back(lvm::DmUuid(group.uuid, part->uuid));
@@ -98,6 +189,18 @@ const Record* Catalog::ByUuid(std::string_view lv_uuid) const {
   return FindReady(records, [&](const Record& r) { return r.lv->uuid == lv_uuid; });
 }
 
+const Store* Catalog::StoreOf(const lvm::LogicalVolume& lv) const {
+  const auto found = std::ranges::find_if(
+      stores, [&](const Store& store) { return !lv.pool.empty() && store.lv->name == lv.pool; });
+  return found == stores.end() ? nullptr : &*found;
+}
+
+const Store* Catalog::StoreOfPart(const Record& record) const {
+  const auto found = std::ranges::find_if(
+      stores, [&](const Store& store) { return store.data == record.lv || store.metadata == record.lv; });
+  return found == stores.end() ? nullptr : &*found;
+}
+
 Status Catalog::CheckReadableId(std::string_view id) const {
   for (const Unreadable& one : unreadable) {
     if (lvm::BearsId(one.lv->tags, id)) {
@@ -123,7 +226,7 @@ Status Catalog::CheckReadableName(std::string_view co_name) const {
 }
 
 Catalog ReadCatalog(const std::string& pool, const lvm::Snapshot& group, const Catalog* last) {
-  Catalog catalog{.group = group, .records = {}, .stray_legs = {}};
+  Catalog catalog{.group = group, .weak = {}, .records = {}, .stray_legs = {}};
   std::unordered_map<std::string_view, const Record*> known;  // by the LV's uuid
   if (last != nullptr) {
     for (const Record& record : last->records) {
@@ -153,8 +256,12 @@ Catalog ReadCatalog(const std::string& pool, const lvm::Snapshot& group, const C
       }
       continue;
     }
-    if (!tags.has_value()) {
+    if (lvm::IsHalfMadeStore(*group, lv)) {
+      catalog.records.push_back(Record{pool, group, &lv, {.state = lvm::VolumeState::kCreating}});
+    } else if (!tags.has_value()) {
       catalog.unreadable.push_back({&lv, tags.error().message()});
+    } else if (tags->has_value() && (*tags)->store) {
+      AddStore(catalog, pool, lv, std::move(**tags));
     } else if (tags->has_value() && (*tags)->state == lvm::VolumeState::kCreating &&
                !lvm::IsOurLvName(lv.name)) {
       // The next start removes LVs with the marker, so the LV must have a Quarry name as well.
@@ -166,6 +273,7 @@ Catalog ReadCatalog(const std::string& pool, const lvm::Snapshot& group, const C
   }
   std::sort(catalog.records.begin(), catalog.records.end(),
             [](const Record& a, const Record& b) { return SortKey(a) < SortKey(b); });
+  std::ranges::sort(catalog.stores, {}, [](const Store& store) { return store.name(); });
   FindTakenOut(catalog);
   return catalog;
 }
@@ -180,8 +288,7 @@ Volume Describe(const Record& record) {
                 .s3 = record.tags.s3};
   // The profile is written once and never edited, so this part of the context never changes.
   if (record.profile.has_value()) {
-    volume.context = {{"pool", record.profile->pool},
-                      {"type", std::string(lvm::TypeName(record.profile->geometry.type()))}};
+    volume.context = {{"pool", record.profile->pool}, {"type", std::string(record.profile->TypeName())}};
   }
   return volume;
 }
@@ -200,7 +307,11 @@ std::string InWords(const Record& record) {
   if (record.tags.id.empty()) {
     return fmt::format("logical volume {}/{}", record.group->name, record.lv->name);
   }
-  return fmt::format("{} {}", record.tags.snapshot ? "snapshot" : "volume", record.tags.id);
+  return fmt::format("{} {}",
+                     IsPart(record)         ? "thin store"
+                     : record.tags.snapshot ? "snapshot"
+                                            : "volume",
+                     record.tags.id);
 }
 
 Bytes LeastSize(const Record& record) {
@@ -312,7 +423,13 @@ Status CheckAccess(const Record& record, const Capability& capability) {
 }
 
 Status CheckAlone(const Record& record) {
-  return CheckAlone(*record.group, *record.lv, InWords(record));
+  const lvm::VolumeGroup& group = *record.group;
+  if (!record.tags.thin && !IsPart(record)) {
+    return CheckAlone(group, *record.lv, InWords(record));
+  }
+  Status alone = IsPart(record) ? lvm::IsAlonePart(group, *record.lv) : IsAloneInStore(group, *record.lv);
+  return alone.has_value() ? std::move(alone)
+                           : Status(AsObstacle(std::move(alone.error())).Context(InWords(record)));
 }
 
 Status CheckAlone(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const std::string& what) {
@@ -320,10 +437,7 @@ Status CheckAlone(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, c
   if (owned.has_value()) {
     return Ok();
   }
-  // An unrecognized shape was given to the volume by another command. Only an administrator can undo that, so
-  // the code is kPrecondition.
-  const Code code = owned.error().code() == Code::kUnavailable ? Code::kUnavailable : Code::kPrecondition;
-  return std::move(owned.error()).As(code).Context(what);
+  return AsObstacle(std::move(owned.error())).Context(what);
 }
 
 }  // namespace quarry::engine

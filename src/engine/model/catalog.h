@@ -25,6 +25,8 @@ std::string_view AccessName(Access access);  // "block", "mount", "any": the tex
 // nullopt: another text.
 std::optional<Access> ParseAccess(std::string_view text);
 
+// Device-mapper's UUID of the device of `lv`, which may be a part of a thin store.
+std::string DmUuidOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv);
 // Device-mapper UUIDs of the volume, its legs and their metadata. Other devices below the volume are left
 // out: a pvmove belongs to the command that started it.
 std::vector<std::string> DmUuids(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv);
@@ -43,9 +45,22 @@ struct Record {
   // whose profile cannot be read is still a volume; each caller decides what it can do without the profile.
   Result<Profile> profile;
 
-  std::string DmUuid() const { return lvm::DmUuid(group->uuid, lv->uuid); }
+  std::string DmUuid() const { return engine::DmUuidOf(*group, *lv); }
   std::vector<std::string> DmUuids() const { return engine::DmUuids(*group, *lv); }
 };
+
+// Whether the record is data or metadata of a thin store (Catalog::parts).
+inline bool IsPart(const Record& record) {
+  return record.lv != nullptr && record.lv->hidden;
+}
+// What LVM activates and refreshes for this record: the volume, or the store of which it is a part.
+std::string ActiveName(const Record& record);
+// The records of data and metadata of the thin store whose pool this is. Empty: it is none, or a part is of
+// an unknown layout.
+std::vector<Record> RecordsOfParts(const std::string& pool, const lvm::Snapshot& group,
+                                   const lvm::LogicalVolume& lv);
+// The geometry of a part, whatever legs it lacks. nullopt: Quarry makes none like it.
+std::optional<lvm::Geometry> GeometryOfPart(const lvm::LogicalVolume& part);
 
 // Whether the volume was deleted, and its bytes are not erased yet. Also true of an unfinished copy
 // (Catalog::copying).
@@ -74,6 +89,17 @@ struct Unreadable {
   std::string why;
 };
 
+// A thin store: a thin pool that this program made.
+struct Store {
+  const lvm::LogicalVolume* lv = nullptr;    // the thin pool, in the catalog's group
+  const lvm::LogicalVolume* data = nullptr;  // its hidden volumes
+  const lvm::LogicalVolume* metadata = nullptr;
+  lvm::VolumeTags tags;
+
+  const std::string& name() const { return tags.co_name; }
+  Bytes chunk() const { return lv->segments.front().chunk_size; }
+};
+
 struct Catalog {
   lvm::Snapshot group;
   UnhealthyDisks weak = {};  // as of the moment the catalog was made
@@ -85,6 +111,10 @@ struct Catalog {
   std::set<std::string> copying = {};
   std::vector<Record> records;  // every state, ordered by id (by LV name while creating)
   std::vector<Unreadable> unreadable = {};
+  std::vector<Store> stores = {};  // by name
+  // The data and metadata of each store, as if they were volumes: what happens to the legs of a volume
+  // happens to theirs. They are in no other list, and no caller sees them. See IsPart().
+  std::vector<Record> parts = {};
   // Names of legs whose volume does not exist. LVM left them when it was killed while it made or removed the
   // volume.
   std::vector<std::string> stray_legs;
@@ -96,6 +126,10 @@ struct Catalog {
   // got their ids. ByName returns them, because no two volumes may have the same name.
   const Record* ById(std::string_view id) const;
   const Record* ByName(std::string_view co_name) const;
+  // The store in which this thin volume is; nullptr: in none of Quarry's.
+  const Store* StoreOf(const lvm::LogicalVolume& lv) const;
+  // The store of which this record is data or metadata; nullptr: of none.
+  const Store* StoreOfPart(const Record& record) const;
   // The same for snapshots, which have names of their own: a volume may have the same.
   const Record* SnapshotById(std::string_view id) const;
   const Record* SnapshotByName(std::string_view co_name) const;
@@ -149,7 +183,9 @@ Status CheckAccess(const Record& record, const Capability& capability);
 // anything. kPrecondition names the volume, what stands on it, and the remedy. kUnavailable: the obstacle
 // ends by itself.
 Status CheckAlone(const Record& record);
-// The same for an LV without a record. `what` names the LV in the error.
+// For a thin volume this means: it is in a sound store of Quarry's, and nothing has to do with it. For a part
+// of a store: nothing but the store stands on it. The same for an LV without a record, which must have
+// extents of its own. `what` names the LV in the error.
 Status CheckAlone(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const std::string& what);
 
 }  // namespace quarry::engine

@@ -30,6 +30,14 @@ struct EphemeralLimits {
   std::set<std::string> attributes = UsualAttributes();
 };
 
+// A thin store: volumes with type=thin share its space (docs/thin-stores.md).
+struct StoreConfig {
+  std::string name;  // as the name of a pool
+  Bytes size;        // of its data: what its volumes can have together
+  lvm::Geometry geometry;
+  Bytes chunk;  // the unit in which its volumes get space (model/thin_space.h has the limits)
+};
+
 struct PoolConfig {
   std::string name;   // [A-Za-z0-9] with inner '.', '-' and '_', at most 32
   std::string group;  // volume group
@@ -48,6 +56,7 @@ struct PoolConfig {
   // Disks that never join this pool, whatever rule they match.
   std::vector<DeviceRule> exclude;
   EphemeralLimits ephemeral = {};
+  std::vector<StoreConfig> stores = {};  // by name, no name twice
 };
 
 // What quarryd does to a file system before mounting it: nothing, because mounting replays the journal; or

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "lvm/names.h"
+
 namespace quarry::engine {
 namespace {
 
@@ -33,6 +35,17 @@ Result<Bytes> ParseKiB(std::string_view key, std::string_view text) {
 
 Result<std::string> ParsePool(std::string_view text) {
   return text.empty() ? Bad("pool", text, "the name of a pool") : Result<std::string>(text);
+}
+
+// "thin" is no layout, and handled before.
+Result<lvm::VolumeType> ParseType(std::string_view text) {
+  auto type = lvm::ParseVolumeType(text);
+  return type.has_value() ? std::move(type)
+                          : std::move(type.error()).Context("parameters['type']: must be thin, or a layout");
+}
+
+Result<std::string> ParseStoreName(std::string_view text) {
+  return lvm::IsPoolName(text) ? Result<std::string>(text) : Bad("store", text, "the name of a thin store");
 }
 
 Result<bool> ParseIntegrity(std::string_view text) {
@@ -73,6 +86,8 @@ Result<std::string> ParseMkfsOptions(std::string_view text) {
 // A parse in progress: the values parsed so far.
 struct Draft {
   std::string pool;
+  bool thin = false;
+  std::string store;
   lvm::GeometryRequest geometry;
   ErasePolicy erase = ErasePolicy::kZero;
   bool skip_sync = false;
@@ -87,6 +102,31 @@ Status Set(To& to, Result<From> parsed) {
   return Ok();
 }
 
+// A thin volume has the layout of its store, and other volumes have no store.
+Status CheckThin(const Draft& draft) {
+  if (!draft.thin) {
+    return draft.store.empty() ? Ok()
+                               : Status(Error(Code::kInvalidArgument,
+                                              "parameters['store']: only volumes with type=thin have one"));
+  }
+  const lvm::GeometryRequest& asked = draft.geometry;
+  const std::string_view of_layout = asked.mirrors > 0             ? "mirrors"
+                                     : asked.stripes > 0           ? "stripes"
+                                     : asked.stripe_size > Bytes{} ? "stripesize"
+                                     : asked.region_size > Bytes{} ? "regionsize"
+                                     : asked.integrity             ? "integrity"
+                                     : draft.skip_sync             ? "sync"
+                                     : draft.copy_in_use           ? "inuse"
+                                                                   : "";
+  return of_layout.empty()
+             ? Ok()
+             : Status(Error(
+                   Code::kInvalidArgument,
+                   fmt::format("parameters['{}']: a volume with type=thin has the layout of its store, which "
+                               "the configuration of the pool says",
+                               of_layout)));
+}
+
 using Setter = Status (*)(Draft&, std::string_view);
 
 const std::map<std::string_view, Setter>& Setters() {
@@ -94,8 +134,10 @@ const std::map<std::string_view, Setter>& Setters() {
       {"pool", [](Draft& d, std::string_view v) { return Set(d.pool, ParsePool(v)); }},
       {"type",
        [](Draft& d, std::string_view v) {
-         return Set(d.geometry.type, lvm::ParseVolumeType(v).Context("parameters['type']"));
+         d.thin = v == Profile::kThinType;
+         return d.thin ? Ok() : Set(d.geometry.type, ParseType(v));
        }},
+      {"store", [](Draft& d, std::string_view v) { return Set(d.store, ParseStoreName(v)); }},
       {"mirrors",
        [](Draft& d, std::string_view v) { return Set(d.geometry.mirrors, ParseCount("mirrors", v)); }},
       {"stripes",
@@ -115,8 +157,8 @@ const std::map<std::string_view, Setter>& Setters() {
 }
 
 bool IsOfGeometry(std::string_view key) {
-  constexpr std::array<std::string_view, 6> kKeys = {"type",       "mirrors",    "stripes",
-                                                     "stripesize", "regionsize", "integrity"};
+  constexpr std::array<std::string_view, 7> kKeys = {"type",       "mirrors",   "stripes", "stripesize",
+                                                     "regionsize", "integrity", "store"};
   return std::ranges::find(kKeys, key) != kKeys.end();
 }
 
@@ -160,8 +202,11 @@ Result<Profile> Profile::Parse(const Parameters& parameters, std::string_view de
     }
     QUARRY_TRY(setter->second(draft, value));
   }
+  QUARRY_TRY(CheckThin(draft));
   QUARRY_ASSIGN(lvm::Geometry geometry, lvm::Geometry::Make(draft.geometry).Context("parameters"));
   return Profile{.pool = std::move(draft.pool),
+                 .thin = draft.thin,
+                 .store = std::move(draft.store),
                  .geometry = std::move(geometry),
                  .erase = draft.erase,
                  .skip_sync = draft.skip_sync,
@@ -183,7 +228,10 @@ Result<Profile> Profile::ParseOver(const Parameters& parameters, const Profile& 
 std::string Profile::Canonical() const {
   std::map<std::string_view, std::string> lines(unknown.begin(), unknown.end());
   lines["pool"] = pool;
-  lines["type"] = lvm::TypeName(geometry.type());
+  lines["type"] = TypeName();
+  if (!store.empty()) {
+    lines["store"] = store;
+  }
   if (geometry.mirrors() > 0) {
     lines["mirrors"] = fmt::format("{}", geometry.mirrors());
   }
@@ -230,8 +278,11 @@ std::optional<std::string> Difference(std::string_view existing, const Profile& 
   if (recorded.has_value()) {
     recorded->unknown.clear();
   }
-  const auto was = SplitLines(recorded.has_value() ? recorded->Canonical() : std::string(existing));
-  const auto is = SplitLines(requested.Canonical());
+  auto was = SplitLines(recorded.has_value() ? recorded->Canonical() : std::string(existing));
+  auto is = SplitLines(requested.Canonical());
+  if (requested.thin && requested.store.empty()) {
+    was.erase("store");  // any store will do
+  }
   const auto value = [](const std::map<std::string, std::string>& lines, const std::string& key) {
     const auto found = lines.find(key);
     return found == lines.end() ? std::string("not set") : fmt::format("'{}'", found->second);

@@ -18,6 +18,11 @@ std::string_view EraseName(ErasePolicy policy);
 
 struct Profile {
   std::string pool;
+  // type=thin: the volume is in a thin store of the pool, and its bytes have the store's layout. `geometry`
+  // is then that of a linear volume, whose sizes it has. `store`: the store's name; empty in a request that
+  // names none.
+  bool thin = false;
+  std::string store = {};
   lvm::Geometry geometry;
   ErasePolicy erase = ErasePolicy::kZero;
   bool skip_sync = false;  // a permission: used only on extents known to be zeroed
@@ -27,6 +32,10 @@ struct Profile {
   bool copy_in_use = false;
   // Parameters in a recorded profile that a later build knows and this build does not.
   std::map<std::string, std::string> unknown = {};
+
+  // "thin", or the name of the geometry's type: the value of the parameter `type`.
+  std::string_view TypeName() const { return thin ? kThinType : lvm::TypeName(geometry.type()); }
+  static constexpr std::string_view kThinType = "thin";
 
   // kInvalidArgument names the parameter; unknown keys give it too. Keys under "csi.storage.k8s.io/" are the
   // caller's own and are ignored. Does not check that the pool exists.

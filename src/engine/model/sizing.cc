@@ -181,6 +181,14 @@ Extents ShareLeft(const Catalog& catalog, const PoolConfig& pool, lvm::VolumeTyp
       }
     }
   }
+  for (const Store& store : catalog.stores) {
+    const auto theirs = TypeOf(*store.data);
+    if (theirs == type || (!named(type) && !named(theirs))) {
+      for (const lvm::PhysicalRange& range : lvm::PhysicalExtents(group, *store.lv)) {
+        taken += range.range.count.value;
+      }
+    }
+  }
   const uint64_t reserve = std::min(CeilToExtents(pool.reserve, group.extent_size), group.extent_count).value;
   // Divide first. Extent counts times 100 would overflow only in groups larger than any real disk, but this
   // order costs nothing.

@@ -1,5 +1,7 @@
 #include "engine/plan/actions.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -8,6 +10,7 @@
 
 #include "engine/model/catalog.h"
 #include "engine/plan/proven_write.h"
+#include "engine/plan/start_store.h"
 #include "engine/raid/stopped_array.h"
 #include "lvm/names.h"
 #include "lvm/ownership.h"
@@ -35,6 +38,11 @@ const lvm::LogicalVolume* FindNamesake(const lvm::VolumeGroup& group, const lvm:
   return found == group.lvs.end() ? nullptr : &*found;
 }
 
+Error MadeMeanwhile(const std::string& co_name, const lvm::VolumeGroup& group, const lvm::LogicalVolume& as) {
+  return {Code::kUnavailable,
+          fmt::format("{} was made meanwhile, as {}/{}: try again", co_name, group.name, as.name)};
+}
+
 Status VerifyLayout(const VerifyLayoutAction& a, const World& world, const Call& call) {
   QUARRY_ASSIGN(const lvm::Snapshot group, world.lvm.Read(a.group, call));
   const lvm::LogicalVolume* lv = group->FindLv(a.name);
@@ -48,8 +56,7 @@ Status VerifyLayout(const VerifyLayoutAction& a, const World& world, const Call&
                              a.group));
   }
   if (const auto* other = a.co_name.empty() ? nullptr : FindNamesake(*group, *lv, a); other != nullptr) {
-    return Error(Code::kUnavailable, fmt::format("{} was made meanwhile, as {}/{}: try again", a.co_name,
-                                                 group->name, other->name));
+    return MadeMeanwhile(a.co_name, *group, *other);
   }
   return lvm::VerifyPlacement(*group, *lv, a.placement);
 }
@@ -75,26 +82,25 @@ Status VerifyLegs(const VerifyLegsAction& a, const World& world, const Call& cal
   return Ok();
 }
 
-// The writer for the legs of an inactive managed volume.
-LegWriter WriterOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world,
-                   const Call& call) {
-  return [owner = OwnerOf(group, lv, lvm::StateTag(lvm::VolumeState::kReady)), &world, &call](
-             const std::string& metadata_lv, const dm::EraseRange& place, const dm::RaidSuperblock& was,
-             const dm::RaidStart& start) {
-    return WriteToLeg(world, owner, metadata_lv, place, call,
-                      [&] { return world.raid_legs.Write(place, was, start); });
-  };
-}
-
 // Whether LVM may reload the table of this volume, as it does for every change of the volume
 // (stopped_array.h).
 Status MayReload(const lvm::VolumeGroup& group, const std::string& name, const World& world) {
   const lvm::LogicalVolume* const lv = group.FindLv(name);
-  if (lv == nullptr || !lv->IsRaid()) {
+  if (lv == nullptr) {
     return Ok();
   }
-  QUARRY_ASSIGN(const auto raid, world.dm.Raid(lvm::DmUuid(group.uuid, lv->uuid)));
-  return raid.has_value() ? MayTakeBack(group, *lv, *raid, world.raid_legs) : Ok();
+  // LVM reloads the whole stack of a pool, and of a volume in it.
+  const lvm::LogicalVolume* const pool = lv->pool.empty() ? lv : group.FindLv(lv->pool);
+  const auto parts = pool == nullptr ? std::nullopt : lvm::PartsOfPool(group, *pool);
+  for (const lvm::LogicalVolume* const array :
+       parts.has_value() ? std::vector{parts->data, parts->metadata} : std::vector{lv}) {
+    if (!array->IsRaid()) {
+      continue;
+    }
+    QUARRY_ASSIGN(const auto raid, world.dm.Raid(DmUuidOf(group, *array)));
+    QUARRY_TRY(raid.has_value() ? MayTakeBack(group, *array, *raid, world.raid_legs) : Ok());
+  }
+  return Ok();
 }
 
 // Applies a verb that reloads the table of its volume, if MayReload() permits it for the group's current
@@ -138,6 +144,14 @@ Status Apply(const lvm::Change& change, const World& world, const Call& call) {
 // Whether a killed command left the volume, or a part of it, suspended.
 Result<bool> IsSuspended(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world) {
   std::vector<std::string> uuids = DmUuids(group, lv);
+  const lvm::LogicalVolume* const pool = lv.pool.empty() ? &lv : group.FindLv(lv.pool);
+  if (const auto parts = pool == nullptr ? std::nullopt : lvm::PartsOfPool(group, *pool); parts.has_value()) {
+    uuids.push_back(lvm::DmUuidOfPool(lvm::DmUuid(group.uuid, pool->uuid)));
+    for (const lvm::LogicalVolume* const part : {parts->data, parts->metadata}) {
+      const std::vector<std::string> below = DmUuids(group, *part);
+      uuids.insert(uuids.end(), below.begin(), below.end());
+    }
+  }
   for (const lvm::LogicalVolume& other : group.lvs) {
     if (other.origin == lv.name) {
       const std::string store = lvm::DmUuid(group.uuid, other.uuid);
@@ -159,11 +173,19 @@ Result<bool> IsSuspended(const lvm::VolumeGroup& group, const lvm::LogicalVolume
 // the table of the committed metadata is loaded afterwards.
 Status ActivateNow(const ActivateAction& a, const World& world, const Call& call) {
   std::vector<std::string> suspended;
+  std::vector<std::string> degraded;
   QUARRY_ASSIGN(const lvm::Snapshot group, world.lvm.Read(a.group, call));
   for (const std::string& name : a.names) {
     const lvm::LogicalVolume* const lv = group->FindLv(name);
     if (lv == nullptr) {
       continue;
+    }
+    const lvm::LogicalVolume* const pool = lv->pool.empty() ? lv : group->FindLv(lv->pool);
+    if (pool != nullptr && lvm::PartsOfPool(*group, *pool).has_value()) {
+      QUARRY_TRY(StartStore(*group, *pool, world, call, a.accept_older));
+      if (pool->partial) {
+        degraded.push_back(name);
+      }
     }
     QUARRY_ASSIGN(const bool is_suspended, IsSuspended(*group, *lv, world));
     if (is_suspended) {
@@ -179,7 +201,14 @@ Status ActivateNow(const ActivateAction& a, const World& world, const Call& call
               .Context(name));
     }
   }
-  QUARRY_TRY(world.lvm.Apply(lvm::ActivateLvs{a.group, a.names}, call));
+  if (!degraded.empty()) {
+    // The store has started without the missing disks, so it was proven that it can do without them.
+    QUARRY_TRY(world.lvm.Apply(lvm::ActivateDegradedThin{a.group, degraded}, call));
+  }
+  std::vector<std::string> whole = a.names;
+  std::erase_if(whole,
+                [&](const std::string& name) { return std::ranges::find(degraded, name) != degraded.end(); });
+  QUARRY_TRY(whole.empty() ? Ok() : world.lvm.Apply(lvm::ActivateLvs{a.group, whole}, call));
   return suspended.empty() ? Ok() : Reload(lvm::RefreshLvs{a.group, suspended}, world, call);
 }
 
@@ -299,8 +328,13 @@ Status RemoveAsOf(const lvm::VolumeGroup& group, const std::vector<std::string>&
       return Ok();
     }
     QUARRY_TRY(lvm::RemovesAlone(group, *lv));
+    if (const lvm::LogicalVolume* const pool = group.FindLv(lv->pool); pool != nullptr) {
+      QUARRY_TRY(StartStore(group, *pool, world, call));
+      QUARRY_TRY(HealthyPool(group, *pool, world.dm));
+    }
     QUARRY_ASSIGN(const auto device, world.dm.Find(lvm::DmUuid(group.uuid, lv->uuid)));
-    return device.has_value() ? DeactivateAlone(group, *lv, world, call) : Ok();
+    const bool may_be_active = device.has_value() || lvm::PartsOfPool(group, *lv).has_value();
+    return may_be_active ? DeactivateAlone(group, *lv, world, call) : Ok();
   };
   std::vector<std::string> going;
   Status worst = Ok();
@@ -315,7 +349,10 @@ Status RemoveAsOf(const lvm::VolumeGroup& group, const std::vector<std::string>&
   if (going.empty()) {
     return worst;
   }
-  QUARRY_TRY(world.lvm.Apply(lvm::RemoveLvs{group.name, going, group.seqno}, call));
+  const bool thin = std::ranges::all_of(going, [&](const std::string& name) {
+    return group.FindLv(name) != nullptr && !group.FindLv(name)->pool.empty();
+  });
+  QUARRY_TRY(world.lvm.Apply(lvm::RemoveLvs{group.name, going, group.seqno, thin}, call));
   QUARRY_ASSIGN(const lvm::Snapshot now, world.lvm.Read(group.name, call));
   for (const std::string& name : going) {
     const lvm::LogicalVolume* const was = group.FindLv(name);
@@ -358,6 +395,83 @@ Status RemoveNow(const RemoveLvAction& a, const World& world, const Call& call) 
     done = RemoveAsOf(*now, left, world, call);
   }
   return done;
+}
+
+// The pool of a store, in the present group.
+struct FoundPool {
+  lvm::Snapshot group;
+  const lvm::LogicalVolume* pool;
+};
+Result<FoundPool> FindPool(const std::string& group, const std::string& name, const World& world,
+                           const Call& call) {
+  QUARRY_ASSIGN(lvm::Snapshot now, world.lvm.Read(group, call));
+  const lvm::LogicalVolume* const pool = now->FindLv(name);
+  if (pool == nullptr || !lvm::PartsOfPool(*now, *pool).has_value()) {
+    return Error(Code::kUnavailable,
+                 fmt::format("another process has removed thin store {}/{}", group, name));
+  }
+  return FoundPool{std::move(now), pool};
+}
+
+Status Start(const StartStoreAction& a, const World& world, const Call& call) {
+  QUARRY_ASSIGN(const FoundPool found, FindPool(a.group, a.name, world, call));
+  return StartStore(*found.group, *found.pool, world, call);
+}
+
+// LVM gives the id behind the highest of its text (lib/metadata/thin_manip.c, get_free_thin_pool_device_id).
+Status ProveNextDevice(const ProveNextDeviceAction& a, const World& world, const Call& call) {
+  QUARRY_ASSIGN(const FoundPool found, FindPool(a.group, a.name, world, call));
+  const lvm::VolumeGroup& group = *found.group;
+  QUARRY_TRY(HealthyPool(group, *found.pool, world.dm));
+  uint32_t next = 1;
+  for (const lvm::LogicalVolume& lv : group.lvs) {
+    for (const lvm::Segment& segment : lv.segments) {
+      if (lv.pool == a.name && segment.thin_volume.has_value()) {
+        next = std::max(next, segment.thin_volume->device_id + 1);
+      }
+    }
+  }
+  QUARRY_ASSIGN(const std::string metadata, MetadataDevice(group, *found.pool, world.dm));
+  QUARRY_ASSIGN(const auto hold, MetadataHold::Begin(world.dm, lvm::DmUuid(group.uuid, found.pool->uuid)));
+  QUARRY_ASSIGN(const bool there, world.thin.HasDevice(metadata, next, call));
+  if (!there) {
+    return Ok();
+  }
+  return Error(
+      Code::kPrecondition,
+      fmt::format(
+          "thin store {0}/{1} has a device with the id {2} that no logical volume knows, and LVM would give "
+          "it, "
+          "with the bytes on it, to the next volume. Look at it (thin_dump of the metadata), and remove it: "
+          "dmsetup message {3} 0 \"delete {2}\"",
+          a.group, a.name, next, lvm::DmName(a.group, a.name) + "-tpool"));
+}
+
+Status ProveBlank(const ProveBlankAction& a, const World& world, const Call& call) {
+  QUARRY_ASSIGN(const lvm::Snapshot group, world.lvm.Read(a.group, call));
+  const lvm::LogicalVolume* const lv = group->FindLv(a.name);
+  if (lv == nullptr) {
+    return Error(Code::kInternal, "LVM reported success, but the logical volume is not there");
+  }
+  if (const auto* other = FindNamesake(
+          *group, *lv, {.group = a.group, .name = a.name, .placement = {}, .co_name = a.co_name});
+      !a.co_name.empty() && other != nullptr) {
+    return MadeMeanwhile(a.co_name, *group, *other);
+  }
+  QUARRY_TRY(lvm::IsAloneInPool(*group, *lv));
+  const lvm::LogicalVolume& pool = *group->FindLv(lv->pool);
+  QUARRY_ASSIGN(const std::string metadata, MetadataDevice(*group, pool, world.dm));
+  QUARRY_ASSIGN(const auto hold, MetadataHold::Begin(world.dm, lvm::DmUuid(group->uuid, pool.uuid)));
+  QUARRY_ASSIGN(const thin::MappedRanges mapped,
+                world.thin.Mapped(metadata, lv->segments.front().thin_volume->device_id, Bytes{}, 1, call));
+  return mapped.ranges.empty() && !mapped.was_shared
+             ? Ok()
+             : Status(Error(Code::kUnavailable, "the new volume is not blank: its device was there before"));
+}
+
+Status ZeroThin(const ZeroThinAction& a, const World& world, const Call& call) {
+  QUARRY_ASSIGN(const UniqueFd fd, world.dm.Open(a.dm_uuid, O_RDWR | O_EXCL));
+  return world.erase.ZeroAndFree(fd.get(), a.offset, a.length, call);
 }
 
 Status Check(const CheckFilesystemAction& a, const World& world, const Call& call) {
@@ -406,6 +520,15 @@ std::string Text(const Action& action) {
                                fmt::join(a.names, fmt::format(" {}/", a.group)));
           },
           [](const RemoveDeviceAction& a) { return fmt::format("remove device {}", a.name); },
+          [](const StartStoreAction& a) { return fmt::format("start thin store {}/{}", a.group, a.name); },
+          [](const ProveNextDeviceAction& a) {
+            return fmt::format("prove that the next device of thin store {}/{} is new", a.group, a.name);
+          },
+          [](const ProveBlankAction& a) { return fmt::format("prove that {}/{} is blank", a.group, a.name); },
+          [](const ZeroThinAction& a) {
+            return fmt::format("zero {} bytes at {} of {}/{}, and give them back to its store",
+                               a.length.value, a.offset.value, a.group, a.name);
+          },
           [](const EraseAction& a) {
             return fmt::format("{} {} bytes at {} of {}",
                                a.method == dm::EraseMethod::kZero ? "zero" : "discard", a.range.length.value,
@@ -466,6 +589,10 @@ Status Commit(const Action& action, const World& world, const Call& call) {
           [&](const DeactivateAction& a) { return Deactivate(a, world, call); },
           [&](const RemoveLvAction& a) { return RemoveNow(a, world, call); },
           [&](const RemoveDeviceAction& a) { return world.dm.Remove(a.dm_uuid); },
+          [&](const StartStoreAction& a) { return Start(a, world, call); },
+          [&](const ProveNextDeviceAction& a) { return ProveNextDevice(a, world, call); },
+          [&](const ProveBlankAction& a) { return ProveBlank(a, world, call); },
+          [&](const ZeroThinAction& a) { return ZeroThin(a, world, call); },
           [&](const EraseAction& a) { return world.erase.Erase(a.range, a.method, call, nullptr); },
           [&](const CopyAction& a) { return CopyDevice(a.copy, call, a.tell); },
           [&](const ChangeUuidAction& a) -> Status {

@@ -51,6 +51,27 @@ struct RemoveLvAction {
   std::string group;
   std::vector<std::string> names;
   uint64_t seqno = 0;
+  bool thin = false;  // all of them are thin volumes
+};
+// Starts a thin store (start_store.h). `name`: of its pool.
+struct StartStoreAction {
+  std::string group, name;
+};
+// Proves that the pool of a store has no device under the id that LVM gives next: LVM would take that device,
+// and the bytes on it, for the new volume. Also that the store takes new volumes.
+struct ProveNextDeviceAction {
+  std::string group, name;
+};
+// Proves that nothing is mapped in a new thin volume. The store is in the kernel. `co_name` as for
+// VerifyLayoutAction.
+struct ProveBlankAction {
+  std::string group, name;
+  std::string co_name = {};
+};
+// Zeroes bytes of a thin volume that were mapped a moment ago, and gives the chunks back to the pool.
+struct ZeroThinAction {
+  std::string group, name, dm_uuid;
+  Bytes offset, length;
 };
 // Reads the result of a repair back: no leg is on a missing disk or on the PV `left`, and no two legs share a
 // disk.
@@ -144,10 +165,11 @@ struct GiveToGroupAction {
 // ActivateAction, DeactivateAction, RemoveLvAction.
 using Action =
     std::variant<lvm::Change, VerifyLayoutAction, ActivateAction, DeactivateAction, RemoveLvAction,
-                 VerifyLegsAction, VerifyLeftAction, ReviveAction, ScrubAction, RemoveDeviceAction,
-                 EraseAction, CopyAction, ChangeUuidAction, MakeFilesystemAction, CheckFilesystemAction,
-                 MountAction, SetReadOnlyAction, MakeTargetAction, BindAction, UnmountAction,
-                 RemoveTargetAction, GrowFilesystemAction, GiveToGroupAction>;
+                 StartStoreAction, ProveNextDeviceAction, ProveBlankAction, ZeroThinAction, VerifyLegsAction,
+                 VerifyLeftAction, ReviveAction, ScrubAction, RemoveDeviceAction, EraseAction, CopyAction,
+                 ChangeUuidAction, MakeFilesystemAction, CheckFilesystemAction, MountAction,
+                 SetReadOnlyAction, MakeTargetAction, BindAction, UnmountAction, RemoveTargetAction,
+                 GrowFilesystemAction, GiveToGroupAction>;
 
 // The LVM change in the action, if it is of the type `Verb`; else nullptr.
 template <typename Verb>

@@ -8,6 +8,7 @@
 #include "engine/model/inline_limits.h"
 #include "engine/model/sizing.h"
 #include "engine/model/taken_out.h"
+#include "engine/plan/plan_thin.h"
 #include "lvm/ownership.h"
 
 namespace quarry::engine {
@@ -147,18 +148,7 @@ Result<Plan> PlanExpand(const Catalog& catalog, const Record& record, const Prof
     if (record.lv->size > record.tags.size) {
       QUARRY_TRY(CheckGeometry(record, profile, "a growth that was cut off left it with a wrong layout"));
     }
-    lvm::ChangeTags tags{
-        group.name, record.lv->name, {lvm::SizeTag(bytes)}, {lvm::SizeTag(record.tags.size)}};
-    const Bytes known = asked < bytes ? asked : Bytes{};
-    if (known != record.tags.asked) {
-      if (known > Bytes{}) {
-        tags.add.push_back(lvm::AskedTag(known));
-      }
-      if (record.tags.asked > Bytes{}) {
-        tags.remove.push_back(lvm::AskedTag(record.tags.asked));
-      }
-    }
-    plan.push_back(std::move(tags));
+    plan.push_back(PlanSizeTags(record, bytes, asked));
   }
   return plan;
 }
@@ -175,7 +165,8 @@ ErasePolicy PolicyOf(const Record& record) {
 Plan PlanDelete(const Record& record, ErasePolicy policy) {
   const std::string& group = record.group->name;
   if (policy == ErasePolicy::kNone) {
-    return {RemoveLvAction{group, {record.lv->name}}};  // also deactivates it
+    return {RemoveLvAction{
+        .group = group, .names = {record.lv->name}, .thin = record.tags.thin}};  // also deactivates
   }
   return {DeactivateAction{group, record.lv->name, record.DmUuids()},
           lvm::ChangeTags{group, record.lv->name,

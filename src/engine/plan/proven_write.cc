@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "engine/model/catalog.h"
+#include "engine/plan/start_store.h"
 #include "engine/plan/zeroed_extents.h"
 #include "lvm/names.h"
 #include "lvm/ownership.h"
@@ -39,7 +40,9 @@ Result<Held> Hold(const World& world, const Owner& owner, const Call& call) {
     return Error(Code::kUnavailable, fmt::format("logical volume {}/{} was removed by another process",
                                                  owner.group, owner.lv_name));
   }
-  if (std::ranges::find(lv->tags, owner.tag) == lv->tags.end()) {
+  const lvm::LogicalVolume* const store = lvm::PoolOfPart(*held.snapshot, *lv);
+  const std::vector<std::string>& tags = store == nullptr ? lv->tags : store->tags;
+  if (std::ranges::find(tags, owner.tag) == tags.end()) {
     return Error(Code::kUnavailable, fmt::format("logical volume {}/{} does not have the tag {} any more",
                                                  owner.group, owner.lv_name, owner.tag));
   }
@@ -133,7 +136,39 @@ Status CheckLeg(const Held& held, const std::string& metadata_lv, const lvm::Phy
                                         group.name, held.lv->name)));
 }
 
+// The bytes of a thin volume are wherever its pool has put them, so only its own device leads to them.
+Result<dm::EraseMethod> ClearThin(const World& world, const Held& held, const EraseAction& piece,
+                                  const Call& call, const std::function<void()>& begins) {
+  const lvm::VolumeGroup& group = *held.group.snapshot;
+  QUARRY_TRY(lvm::IsAloneInPool(group, *held.lv));
+  QUARRY_TRY(HealthyPool(group, *group.FindLv(held.lv->pool), world.dm));
+  const std::string uuid = lvm::DmUuid(group.uuid, held.lv->uuid);
+  QUARRY_ASSIGN(const auto device, world.dm.Find(uuid));
+  if (!device.has_value() || piece.range.offset + piece.range.length > held.lv->size) {
+    return Error(Code::kUnavailable,
+                 fmt::format("thin volume {}/{} was deactivated or changed by another process", group.name,
+                             held.lv->name));
+  }
+  if (begins) {
+    begins();
+  }
+  QUARRY_TRY(
+      Execute({ZeroThinAction{group.name, held.lv->name, uuid, piece.range.offset, piece.range.length}},
+              world, call));
+  return dm::EraseMethod::kZero;
+}
+
 }  // namespace
+
+LegWriter WriterOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world,
+                   const Call& call) {
+  return [owner = OwnerOf(group, lv, lvm::StateTag(lvm::VolumeState::kReady)), &world, &call](
+             const std::string& metadata_lv, const dm::EraseRange& place, const dm::RaidSuperblock& was,
+             const dm::RaidStart& start) {
+    return WriteToLeg(world, owner, metadata_lv, place, call,
+                      [&] { return world.raid_legs.Write(place, was, start); });
+  };
+}
 
 Owner OwnerOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, std::string tag) {
   return {group.name, group.uuid, lv.name, lv.uuid, std::move(tag)};
@@ -146,6 +181,9 @@ Result<dm::EraseMethod> ClearOwned(const World& world, const Owner& owner, const
                  fmt::format("a piece to erase is too large: {} bytes", piece.range.length.value));
   }
   QUARRY_ASSIGN(const Held held, Hold(world, owner, call));
+  if (!held.lv->pool.empty()) {
+    return ClearThin(world, held, piece, call, begins);
+  }
   QUARRY_ASSIGN(const lvm::PhysicalRange extents, ExtentsAt(held.group, piece.range));
   QUARRY_ASSIGN(const auto owned, lvm::OwnedExtents(*held.group.snapshot, *held.lv));
   if (!Within(extents, owned)) {
@@ -169,7 +207,7 @@ Result<dm::EraseMethod> ClearOwned(const World& world, const Owner& owner, const
 Status WriteToLeg(const World& world, const Owner& owner, const std::string& metadata_lv,
                   const dm::EraseRange& place, const Call& call, const std::function<Status()>& write) {
   QUARRY_ASSIGN(const Held held, Hold(world, owner, call));
-  QUARRY_ASSIGN(const auto device, world.dm.Find(lvm::DmUuid(held.group.snapshot->uuid, held.lv->uuid)));
+  QUARRY_ASSIGN(const auto device, world.dm.Find(DmUuidOf(*held.group.snapshot, *held.lv)));
   if (device.has_value()) {
     return Error(Code::kPrecondition,
                  fmt::format("logical volume {}/{} is active", owner.group, owner.lv_name));

@@ -17,6 +17,7 @@
 #include <string>
 
 #include "engine/plan/actions.h"
+#include "engine/raid/stopped_array.h"
 #include "engine/world.h"
 
 namespace quarry::engine {
@@ -38,6 +39,16 @@ Owner OwnerOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, std::
 // act. After an error nothing was written, unless the disk itself failed during the write.
 Result<dm::EraseMethod> ClearOwned(const World& world, const Owner& owner, const EraseAction& piece,
                                    const Call& call, const std::function<void()>& begins = nullptr);
+
+// The same for a piece of the bytes of a thin volume: piece.range has the offset in the volume, and no disk.
+// The piece was mapped when the erasure began. It is zeroed through the volume's own device, which is active
+// and which nobody else may have open, and then given back to the pool. So no byte of another volume can be
+// touched, whatever has changed below. ClearOwned calls it.
+
+// The writer for the legs of an inactive managed volume, or of a part of a thin store that is not in the
+// kernel.
+LegWriter WriterOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world,
+                   const Call& call);
 
 // Calls `write`, which writes to `place`: extents of `metadata_lv`, the LV with the superblock of one of the
 // owner's RAID legs. Errors as above; kPrecondition also if the owner is active.

@@ -142,7 +142,8 @@ uint64_t CommitsOf(const Action& action) {
   if (const auto* change = std::get_if<lvm::Change>(&action); change != nullptr) {
     return lvm::CommitsOf(*change);
   }
-  return std::holds_alternative<RemoveLvAction>(action) ? 1 : 0;
+  const auto* const remove = std::get_if<RemoveLvAction>(&action);
+  return remove == nullptr ? 0 : remove->thin ? 2 * remove->names.size() : 1;
 }
 
 }  // namespace quarry::engine

@@ -181,6 +181,9 @@ struct Node {
   }
 
  private:
+  // Adds what ails the thin store in which the volume is.
+  Status AddHealthOfStore(const Record& record, const mount::MountTable& mounts, Health& health);
+
   using Lookup = const Record* (Catalog::*)(std::string_view) const;
   Result<std::optional<Found>> FindId(const std::string& id, Lookup lookup, const Call& call);
   Result<std::optional<Found>> FindName(const std::string& co_name, Lookup lookup, Pool* asked,

@@ -1,9 +1,13 @@
 // The state of single volumes: active, published, kept open, healthy.
+#include <algorithm>
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "engine/model/failing_disks.h"
 #include "engine/model/volume_health.h"
 #include "engine/plan/plan_node.h"
+#include "engine/plan/start_store.h"
 #include "engine/pool/node.h"
 
 namespace quarry::engine {
@@ -36,6 +40,9 @@ Result<Health> Node::HealthOf(const Record& record, const RaidReport& raid, cons
     }
   }
   Health health = Diagnose(record, raid.status, own);
+  if (record.tags.thin) {
+    QUARRY_TRY(AddHealthOfStore(record, mounts, health));
+  }
   if (!raid.unrecognized.empty()) {
     health.note = raid.unrecognized;
   }
@@ -53,6 +60,44 @@ Result<Health> Node::HealthOf(const Record& record, const RaidReport& raid, cons
          "a disk of the volume was pulled and is back; the kernel has not opened it again yet"});
   }
   return health;
+}
+
+Status Node::AddHealthOfStore(const Record& record, const mount::MountTable& mounts, Health& health) {
+  const lvm::VolumeGroup& group = *record.group;
+  const lvm::LogicalVolume* const pool = group.FindLv(record.lv->pool);
+  for (const Record& part :
+       pool == nullptr ? std::vector<Record>() : RecordsOfParts(record.pool, record.group, *pool)) {
+    QUARRY_ASSIGN(Health of_part, HealthOf(part, mounts));
+    for (Ailment& ailment : of_part.ailments) {
+      ailment.message = fmt::format("its {}: {}", InWords(part), ailment.message);
+      const auto same = std::ranges::find(health.ailments, ailment.reason, &Ailment::reason);
+      if (same == health.ailments.end()) {
+        health.ailments.push_back(std::move(ailment));
+      } else if (ailment.problem == Problem::kInaccessible) {
+        *same = std::move(ailment);
+      }
+    }
+    if (health.note.empty() && !of_part.note.empty()) {
+      health.note = fmt::format("its {}: {}", InWords(part), of_part.note);
+      health.percent = of_part.percent;
+    }
+  }
+  if (pool == nullptr) {
+    return Ok();
+  }
+  const auto status = HealthyPool(group, *pool, world.dm);
+  if (!status.has_value() && status.error().code() == Code::kPrecondition) {
+    health.ailments.insert(health.ailments.begin(),
+                           {Problem::kInaccessible, "StoreFailed", status.error().message()});
+  } else if (status.has_value() && status->mode == dm::ThinPoolStatus::Mode::kOutOfDataSpace) {
+    health.ailments.push_back(
+        {Problem::kInaccessible, "StoreFull",
+         fmt::format(
+             "thin store {}/{} is full, so writes that need space fail. Volumes of Quarry alone cannot fill "
+             "it: look for others in it (lvs), and remove them",
+             group.name, pool->name)});
+  }
+  return Ok();
 }
 
 Result<std::optional<Doubt>> Node::LookForDoubt(const Record& record) {

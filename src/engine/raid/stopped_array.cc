@@ -6,10 +6,12 @@
 
 #include <fmt/format.h>
 
+#include "engine/model/catalog.h"
 #include "engine/model/profile.h"
 #include "engine/model/volume_health.h"
 #include "lvm/layout.h"
 #include "lvm/names.h"
+#include "lvm/ownership.h"
 
 namespace quarry::engine {
 namespace {
@@ -125,7 +127,8 @@ struct Array {
 // nullopt: not a managed volume, or without superblocks. kTimeout: one of its disks does not answer.
 Result<std::optional<Array>> ArrayOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv,
                                      dm::RaidLegsApi& legs) {
-  const auto tags = lvm::ParseTags(lv.tags);
+  const lvm::LogicalVolume* const store = lvm::PoolOfPart(group, lv);
+  const auto tags = lvm::ParseTags(store == nullptr ? lv.tags : store->tags);
   if (!tags.has_value() || !tags->has_value()) {
     return std::nullopt;
   }
@@ -135,6 +138,10 @@ Result<std::optional<Array>> ArrayOf(const lvm::VolumeGroup& group, const lvm::L
   }
   QUARRY_ASSIGN(const Profile profile, Profile::FromCanonical((*tags)->profile));
   lvm::Geometry geometry = profile.geometry;
+  const bool is_metadata = store != nullptr && lvm::ThinMetadataName(store->name) == lv.name;
+  if (const auto of_part = store == nullptr ? std::nullopt : GeometryOfPart(lv); of_part.has_value()) {
+    geometry = *of_part;
+  }
   if (!geometry.has_metadata() || lv.segments.front().areas.size() != geometry.legs()) {
     // Another command has changed its layout.
     auto made = lvm::GeometryOf(group, lv);
@@ -147,7 +154,7 @@ Result<std::optional<Array>> ArrayOf(const lvm::VolumeGroup& group, const lvm::L
     geometry = *made;
   }
   Array array{.id = (*tags)->id,
-              .overruled = (*tags)->overruled,
+              .overruled = is_metadata ? (*tags)->overruled_metadata : (*tags)->overruled,
               .unchanging = (*tags)->snapshot,
               .geometry = geometry,
               .lost = lvm::LostLegs(group, lv)};

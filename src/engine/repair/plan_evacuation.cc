@@ -1,6 +1,7 @@
 #include "engine/repair/plan_evacuation.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -38,6 +39,18 @@ bool LiesOn(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, std::st
 const Record* RecordOf(const Catalog& catalog, const lvm::LogicalVolume& lv) {
   const auto found = std::ranges::find(catalog.records, &lv, &Record::lv);
   return found == catalog.records.end() ? nullptr : &*found;
+}
+
+// The parts of the thin store that this LV is; empty: it is none.
+std::vector<const Record*> PartsOf(const Catalog& catalog, const lvm::LogicalVolume& lv) {
+  std::vector<const Record*> out;
+  const auto store = std::ranges::find(catalog.stores, &lv, &Store::lv);
+  for (const Record& part : catalog.parts) {
+    if (store != catalog.stores.end() && (part.lv == store->data || part.lv == store->metadata)) {
+      out.push_back(&part);
+    }
+  }
+  return out;
 }
 
 bool IsTakenOut(const Catalog& catalog, const lvm::LogicalVolume& lv) {
@@ -128,8 +141,11 @@ std::optional<RepairStep> Leave(const RepairView& view, const lvm::PhysicalVolum
   }
   if (begun->has_value()) {
     RepairStep step = Copy(group, **begun);
-    // LVM copies nothing of an inactive volume.
-    step.actions.insert(step.actions.begin(), ActivateAction{group.name, {(*begun)->name}});
+    // LVM copies nothing of an inactive volume. A part of a store is active with its store.
+    const lvm::LogicalVolume* const lv = group.FindLv((*begun)->name);
+    const lvm::LogicalVolume* const pool = lv == nullptr ? nullptr : lvm::PoolOfPart(group, *lv);
+    step.actions.insert(step.actions.begin(),
+                        ActivateAction{group.name, {pool == nullptr ? (*begun)->name : pool->name}});
     return step;
   }
   const OnDisk there = WhatLiesOn(*view.catalog, pv);
@@ -167,7 +183,13 @@ std::optional<RepairStep> Leave(const RepairView& view, const lvm::PhysicalVolum
                       moves.error().message()));
       return std::nullopt;
     }
-    return Copy(group, moves->front());
+    RepairStep copy = Copy(group, moves->front());
+    const lvm::LogicalVolume* const lv = group.FindLv(moves->front().name);
+    if (const lvm::LogicalVolume* const pool = lv == nullptr ? nullptr : lvm::PoolOfPart(group, *lv);
+        pool != nullptr) {
+      copy.actions.insert(copy.actions.begin(), ActivateAction{group.name, {pool->name}});
+    }
+    return copy;
   }
   if (there.records.empty() && there.strangers.empty() && there.taken_out.empty() && group.pvs.size() > 1) {
     return RepairStep{.actions = {lvm::RemovePv{group.name, pv.device}}, .kind = RepairKind::kEvacuate};
@@ -191,7 +213,11 @@ OnDisk WhatLiesOn(const Catalog& catalog, const lvm::PhysicalVolume& pv) {
     if (lv.hidden || !TouchesPv(*catalog.group, lv, pv.uuid)) {
       continue;
     }
-    if (const Record* const record = RecordOf(catalog, lv); record != nullptr) {
+    if (const auto parts = PartsOf(catalog, lv); !parts.empty()) {
+      std::ranges::copy_if(parts, std::back_inserter(out.records), [&](const Record* const part) {
+        return TouchesPv(*catalog.group, *part->lv, pv.uuid);
+      });
+    } else if (const Record* const record = RecordOf(catalog, lv); record != nullptr) {
       out.records.push_back(record);
     } else if (IsTakenOut(catalog, lv)) {
       out.taken_out.push_back(lv.name);
@@ -219,10 +245,19 @@ Result<std::optional<lvm::ExtentMove>> OwnMoveOff(const Catalog& catalog, const 
     if (lv.hidden || !LiesOn(group, lv, pvmove->name)) {
       continue;
     }
-    if (RecordOf(catalog, lv) == nullptr || !move.name.empty()) {
+    std::vector<std::string> moved;
+    for (const Record* const part : PartsOf(catalog, lv)) {
+      if (LiesOn(group, *part->lv, pvmove->name)) {
+        moved.push_back(part->lv->name);
+      }
+    }
+    if (RecordOf(catalog, lv) != nullptr) {
+      moved.push_back(lv.name);
+    }
+    if (moved.size() != 1 || !move.name.empty()) {
       strangers.push_back(lv.name);
     } else {
-      move.name = lv.name;
+      move.name = moved.front();
     }
   }
   for (const lvm::Segment& segment : pvmove->segments) {

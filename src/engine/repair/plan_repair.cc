@@ -41,7 +41,7 @@ std::optional<RepairStep> Resume(const RepairView& view) {
   for (const VolumeView& volume : view.volumes) {
     if (volume.suspended) {
       return RepairStep{{volume.record->tags.id},
-                        {ActivateAction{view.group().name, {volume.record->lv->name}}}};
+                        {ActivateAction{view.group().name, {ActiveName(*volume.record)}}}};
     }
   }
   return std::nullopt;
@@ -53,24 +53,45 @@ bool HasStopped(const VolumeView& volume) {
          engine::HasStopped(profile->geometry, *volume.raid);
 }
 
+// The tag that records the decision to start the legs of this record.
+lvm::ChangeTags OverruleTags(const RepairView& view, const VolumeView& volume) {
+  const Record& record = *volume.record;
+  const Store* const store = view.catalog->StoreOfPart(record);
+  const bool is_metadata = store != nullptr && store->metadata == record.lv;
+  const auto tag = is_metadata ? &lvm::OverruledMetadataTag : &lvm::OverruledTag;
+  const lvm::VolumeTags& tags = store == nullptr ? record.tags : store->tags;
+  const uint64_t before = is_metadata ? tags.overruled_metadata : tags.overruled;
+  return {view.group().name,
+          ActiveName(record),
+          {tag(volume.doubt->overruled)},
+          before > 0 ? std::vector{tag(before)} : std::vector<std::string>()};
+}
+
 // Starts a stopped array from older legs. Only an administrator's request permits this. Once the volume is
-// active, its superblocks say which legs count.
+// active, its superblocks say which legs count. Data and metadata of a store start together.
 std::optional<RepairStep> StartAsAsked(const RepairView& view) {
+  const auto wanted = [](const VolumeView& volume) {
+    return volume.accepted && !volume.active && volume.doubt.has_value() && volume.doubt->may_override;
+  };
   for (const VolumeView& volume : view.volumes) {
-    if (volume.accepted && !volume.active && volume.doubt.has_value() && volume.doubt->may_override) {
-      const Record& record = *volume.record;
-      std::vector<std::string> old;
-      if (record.tags.overruled > 0) {
-        old.push_back(lvm::OverruledTag(record.tags.overruled));
-      }
-      // The tag comes first. Otherwise a leg that is left out could later pass for current, if the chosen
-      // legs are lost one day.
-      return RepairStep{
-          {record.tags.id},
-          {lvm::ChangeTags{
-               view.group().name, record.lv->name, {lvm::OverruledTag(volume.doubt->overruled)}, old},
-           ActivateAction{.group = view.group().name, .names = {record.lv->name}, .accept_older = true}}};
+    if (!wanted(volume)) {
+      continue;
     }
+    const Store* const store = view.catalog->StoreOfPart(*volume.record);
+    RepairStep step{.ids = {volume.record->tags.id}};
+    // The tags come first. Otherwise a leg that is left out could later pass for current, if the chosen
+    // legs are lost one day.
+    for (const VolumeView& other : view.volumes) {
+      const bool same =
+          &other == &volume ||
+          (store != nullptr && view.catalog->StoreOfPart(*other.record) == store && wanted(other));
+      if (same) {
+        step.actions.emplace_back(OverruleTags(view, other));
+      }
+    }
+    step.actions.push_back(ActivateAction{
+        .group = view.group().name, .names = {ActiveName(*volume.record)}, .accept_older = true});
+    return step;
   }
   return std::nullopt;
 }
@@ -81,6 +102,14 @@ std::optional<RepairStep> StartAgain(const RepairView& view, RepairPlan& plan) {
   for (const VolumeView& volume : view.volumes) {
     const Record& record = *volume.record;
     if (!volume.active || record.lv->partial || !HasStopped(volume)) {
+      continue;
+    }
+    if (IsPart(record)) {
+      plan.obstacles.push_back(
+          fmt::format("{} has stopped because too many of its disks were missing at once. They are back. "
+                      "Unmount or unpublish all "
+                      "volumes of the store, deactivate it (vgchange -an {}), and restart quarryd",
+                      InWords(record), view.group().name));
       continue;
     }
     if (volume.open) {
@@ -168,7 +197,10 @@ std::optional<RepairStep> Refresh(const RepairView& view) {
     if (volume.active && !volume.record->lv->partial && volume.refresh_due && !HasStopped(volume) &&
         !volume.doubt.has_value() && (volume.on_lost_disk || HasFailedLeg(volume))) {
       step.ids.push_back(volume.record->tags.id);
-      names.push_back(volume.record->lv->name);
+      const std::string name = ActiveName(*volume.record);
+      if (std::ranges::find(names, name) == names.end()) {
+        names.push_back(name);
+      }
     }
   }
   if (names.empty()) {
@@ -186,8 +218,9 @@ std::optional<RepairStep> LimitRecovery(const RepairView& view, RepairPlan& plan
   std::vector<std::string> names;
   for (const VolumeView& volume : view.volumes) {
     const lvm::LogicalVolume& lv = *volume.record->lv;
-    // Setting the rate would restart a running scrub.
-    if (!IsComparing(volume) && HasRedundancy(lv) &&
+    // Setting the rate would restart a running scrub. LVM sets none for the metadata of a pool: a store is
+    // made with it.
+    if (!IsComparing(volume) && !IsPart(*volume.record) && HasRedundancy(lv) &&
         lv.segments.front().max_recovery_rate != *view.rebuild_rate && MayChange(volume, plan)) {
       names.push_back(lv.name);
     }
@@ -373,7 +406,7 @@ std::expected<RepairStep, LegsKept> ReplaceLegs(const RepairView& view, const Vo
   }
   RepairStep step{.ids = {record.tags.id}, .kind = legs.kind};
   if (legs.activate) {
-    step.actions.push_back(ActivateAction{group, {record.lv->name}});
+    step.actions.push_back(ActivateAction{group, {ActiveName(record)}});
   }
   step.actions.push_back(lvm::RepairLv{group, record.lv->name, std::move(placed->pv_arguments),
                                        legs.on == nullptr ? "" : legs.on->device});

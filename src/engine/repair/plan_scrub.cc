@@ -43,6 +43,9 @@ std::string WhyNoScrub(const RepairView& view, const VolumeView& volume) {
   if (!HasRedundancy(*volume.record->lv)) {
     return "it has no second leg to compare";
   }
+  if (IsPart(*volume.record)) {
+    return "it is a part of a thin store";
+  }
   if (view.group().MissingPvs() > 0) {
     return "a disk of its volume group is missing";
   }
@@ -87,7 +90,7 @@ void Scrubs::Look(const RepairView& view, std::vector<std::string>& lost) {
   for (const VolumeView& volume : view.volumes) {
     const Record& record = *volume.record;
     const bool known = running_.contains(record.tags.id);
-    if (!known && !IsComparing(volume)) {
+    if (IsPart(record) || (!known && !IsComparing(volume))) {
       continue;
     }
     Running& running =

@@ -334,7 +334,8 @@ Result<RepairView> RepairLoop::Look(const Catalog& catalog, OneRound& round) {
     }
   }
   for (VolumeView& volume : view.volumes) {
-    volume.accepted = round.accepted.contains(volume.record->tags.id);
+    const Store* const store = catalog.StoreOfPart(*volume.record);
+    volume.accepted = round.accepted.contains(store == nullptr ? volume.record->tags.id : store->tags.id);
     if (volume.accepted && !volume.active && !volume.doubt.has_value()) {
       // The volume may not have been used since the start, so its superblocks were not checked yet.
       volume.doubt = node_.LookForDoubt(*volume.record).value_or(std::nullopt);
@@ -370,13 +371,15 @@ Result<std::vector<VolumeView>> RepairLoop::LookAtVolumes(const Catalog& catalog
   std::vector<VolumeView> volumes;
   QUARRY_ASSIGN(const mount::MountTable mounts, node_.world.mount.Mounts());
   ConditionLog::Conditions conditions;
-  for (const Record& record : catalog.records) {
-    if (record.tags.state == lvm::VolumeState::kReady) {
-      QUARRY_ASSIGN(const RaidReport raid, node_.RaidOf(record));
-      QUARRY_ASSIGN(VolumeView volume, LookAt(record, raid, disks, round));
-      volumes.push_back(std::move(volume));
-      QUARRY_ASSIGN(const Health health, node_.HealthOf(record, raid, mounts));
-      conditions.emplace(record.tags.id, conditions_.Note(record.tags.id, health));
+  for (const std::vector<Record>* const list : {&catalog.parts, &catalog.records}) {
+    for (const Record& record : *list) {
+      if (record.tags.state == lvm::VolumeState::kReady) {
+        QUARRY_ASSIGN(const RaidReport raid, node_.RaidOf(record));
+        QUARRY_ASSIGN(VolumeView volume, LookAt(record, raid, disks, round));
+        volumes.push_back(std::move(volume));
+        QUARRY_ASSIGN(const Health health, node_.HealthOf(record, raid, mounts));
+        conditions.emplace(record.tags.id, conditions_.Note(record.tags.id, health));
+      }
     }
   }
   conditions_.Keep(std::move(conditions));
@@ -412,7 +415,10 @@ Result<VolumeView> RepairLoop::LookAt(const Record& record, const RaidReport& ra
   const bool due = IsDue(refresh, round);
   if (failed || volume.on_lost_disk) {
     volume.refresh_due = due;
-    volume.hopeless = failed && !volume.on_lost_disk && due && retries_.Attempts(refresh) >= kRefreshAttempts;
+    // The kernel may keep a leg of a store that is whole as failed until the store is started again
+    // (docs/thin.md, 7): that says nothing of the disk.
+    volume.hopeless = !IsPart(record) && failed && !volume.on_lost_disk && due &&
+                      retries_.Attempts(refresh) >= kRefreshAttempts;
   } else if (due) {
     // It has been healthy for as long as the next attempt was put off.
     retries_.Forget(refresh);

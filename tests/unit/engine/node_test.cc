@@ -57,6 +57,7 @@ class NodeTest : public testing::Test {
                     .pvs = nothing_,
                     .health = std::make_shared<fakes::FakeDiskHealth>(),
                     .raid_legs = nothing_.raid_legs(),
+                    .thin = fakes::NoPools(),
                     .locks = fakes::NoOtherQuarryd()},
               log_};
 };

@@ -12,16 +12,17 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 
 # What a room shows to the rooms that may see its interface. Everything else in it is its own.
 INTERFACES = {
-    "lvm": {"change.h", "geometry.h", "group_locks.h", "lvm_api.h", "layout.h", "names.h", "ownership.h", "pv_reader.h", "snapshot.h"},
+    "lvm": {"change.h", "geometry.h", "group_locks.h", "lvm_api.h", "layout.h", "names.h", "ownership.h", "pv_reader.h", "snapshot.h", "thin_pool.h"},
     "dm": {"dm_api.h", "erase_api.h", "raid_legs_api.h", "suspension.h", "thin_api.h"},
     "mount": {"mount_api.h"},
     "udev": {"disk_health.h", "udev_api.h"},
+    "thin": {"pool_reader_api.h"},
     # What COSI's edge shares with CSI's: the way of an RPC, and the codes of errors.
     "csi": {"call_history.h", "cancel_watch.h", "edge.h", "errors.h", "fields.h", "private_socket.h"},
     "bucket": {"bucket_api.h"},
     "engine": {"adoption.h", "disks.h", "engine.h", "lifecycle.h", "model/config.h", "upkeep.h", "volumes.h", "world.h"},
 }
-SEAMS = ("lvm", "dm", "mount", "udev")
+SEAMS = ("lvm", "dm", "mount", "udev", "thin")
 # Pure values and functions beside it that a fake shares with the implementation it stands for.
 VALUES = {
     "lvm": {"lvm_command.h"},
@@ -34,6 +35,7 @@ VALUES = {
         "model/profile.h",
         "model/severity.h",
         "model/sizing.h",
+        "model/thin_space.h",
         "model/volume_requests.h",
         "plan/metadata_budget.h",
         "plan/plan_volume.h",

@@ -1,0 +1,170 @@
+// What a start does for the thin stores of a pool: starts those that are there, and makes and grows them as
+// the configuration says.
+#include <algorithm>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "engine/calls/steps.h"
+#include "engine/model/sizing.h"
+#include "engine/model/thin_space.h"
+#include "engine/plan/metadata_budget.h"
+#include "engine/plan/plan_thin.h"
+#include "engine/plan/start_store.h"
+
+namespace quarry::engine {
+namespace {
+
+Status CheckThinTarget(dm::DmApi& dm) {
+  QUARRY_ASSIGN(const bool there, dm.HasTarget("thin-pool"));
+  return there ? Ok()
+               : Status(Error(
+                     Code::kPrecondition,
+                     "this kernel does not have the device-mapper target 'thin-pool': load dm_thin_pool"));
+}
+
+Status Make(Parts& parts, Pool& pool, const Catalog& catalog, const StoreConfig& store, const Call& call) {
+  const StoreNames names{lvm::NewLvName(), lvm::NewLvName()};
+  QUARRY_TRY(CheckThinTarget(parts.node.world.dm));
+  QUARRY_TRY(CheckTarget(parts.node.world.dm, store.geometry));
+  QUARRY_ASSIGN(Plan plan, PlanMakeStore(catalog, pool.config, store, names, parts.node.id_hash(),
+                                         parts.node.config.rebuild_rate.value_or(Bytes{})));
+  QUARRY_TRY(CheckMetadataRoom(catalog, MetadataFor(plan)));
+  plan.push_back(StartStoreAction{catalog.group->name, names.data});
+  Status made = RunCounted(pool, plan, parts.node.world, call);
+  if (!made.has_value()) {
+    // What cannot be removed now, the next start removes.
+    const Call limited = CallWithin(kUndoLimit);
+    for (const std::string& name : {names.data, names.metadata}) {
+      (void)Execute({RemoveLvAction{catalog.group->name, {name}}}, parts.node.world, limited);
+    }
+    return made;
+  }
+  parts.node.log.Info("made a thin store",
+                      {{"pool", pool.config.name}, {"store", store.name}, {"size", HumanBytes(store.size)}});
+  return Ok();
+}
+
+// The steps that give one part of a store `more` extents.
+Result<Plan> PlanGrowth(lvm::FreeSpace& space, const Catalog& catalog, const Store& store,
+                        const lvm::LogicalVolume& part, Extents more) {
+  const lvm::VolumeGroup& group = *catalog.group;
+  const auto geometry = GeometryOfPart(part);
+  if (!geometry.has_value()) {
+    return Error(Code::kPrecondition, fmt::format("{} is of an unknown layout", part.name));
+  }
+  QUARRY_ASSIGN(auto growth, lvm::PlaceGrowth(space, *geometry, group, part, more));
+  Plan plan;
+  for (const lvm::PlacementStep& step : growth.steps) {
+    if (&part == store.data) {
+      plan.push_back(lvm::ExtendLv{group.name, store.lv->name, *geometry, step});
+    } else {
+      plan.push_back(lvm::ExtendPoolMetadata{.group = group.name,
+                                             .name = store.lv->name,
+                                             .geometry = *geometry,
+                                             .step = step,
+                                             .extent_size = group.extent_size});
+    }
+  }
+  for (const lvm::Leg& leg : growth.legs) {
+    const auto by_pv = ByPv(leg.data);
+    for (lvm::FreePv& pv : space.pvs) {
+      if (const auto here = by_pv.find(pv.uuid); here != by_pv.end()) {
+        pv.free = Without(pv.free, here->second);
+      }
+    }
+  }
+  std::erase_if(space.pvs, [](const lvm::FreePv& pv) { return pv.free.empty(); });
+  plan.push_back(VerifyLayoutAction{.group = group.name, .name = part.name, .placement = std::move(growth)});
+  return plan;
+}
+
+// The metadata grow first: the data are of no use without them. A growth that was cut off goes on at the next
+// start.
+Status Grow(Parts& parts, Pool& pool, const Catalog& catalog, const Store& store, const StoreConfig& wanted,
+            const Call& call) {
+  const lvm::VolumeGroup& group = *catalog.group;
+  const auto geometry = GeometryOfPart(*store.data);
+  if (!geometry.has_value()) {
+    return Error(Code::kPrecondition, "its data are of an unknown layout");
+  }
+  const Extents size = lvm::RoundUp(*geometry, wanted.size, group.extent_size);
+  const Extents now = CeilToExtents(store.data->size, group.extent_size);
+  if (size <= now) {
+    return Ok();
+  }
+  QUARRY_TRY(CheckShare(catalog, pool.config, *geometry, size - now, false));
+  QUARRY_ASSIGN(const Bytes needed, MetadataSize(ToBytes(size, group.extent_size), store.chunk()));
+  const Extents metadata = CeilToExtents(needed, group.extent_size);
+  const Extents has = CeilToExtents(store.metadata->size, group.extent_size);
+  lvm::FreeSpace space = PoolSpace(catalog, pool.config);
+  Plan plan = {StartStoreAction{group.name, store.lv->name}};
+  if (metadata > has) {
+    QUARRY_ASSIGN(Plan more, PlanGrowth(space, catalog, store, *store.metadata, metadata - has));
+    std::ranges::move(more, std::back_inserter(plan));
+  }
+  QUARRY_ASSIGN(Plan more, PlanGrowth(space, catalog, store, *store.data, size - now));
+  std::ranges::move(more, std::back_inserter(plan));
+  const Bytes bytes = ToBytes(size, group.extent_size);
+  plan.push_back(
+      lvm::ChangeTags{group.name, store.lv->name, {lvm::SizeTag(bytes)}, {lvm::SizeTag(store.tags.size)}});
+  QUARRY_TRY(CheckMetadataRoom(catalog, MetadataFor(plan)));
+  QUARRY_TRY(RunCounted(pool, plan, parts.node.world, call));
+  parts.node.log.Info("a thin store has grown",
+                      {{"pool", pool.config.name}, {"store", store.name()}, {"size", HumanBytes(bytes)}});
+  return Ok();
+}
+
+// What the configuration says of a store that is made, and that cannot be changed any more.
+void WarnOfDifferences(const Parts& parts, const Pool& pool, const Store& store, const StoreConfig& wanted) {
+  const auto geometry = GeometryOfPart(*store.data);
+  std::string words;
+  if (geometry.has_value() && geometry->Describe() != wanted.geometry.Describe()) {
+    words = fmt::format("it is {}, not {}", geometry->Describe(), wanted.geometry.Describe());
+  } else if (store.chunk() != wanted.chunk) {
+    words = fmt::format("its chunks have {}, not {}", HumanBytes(store.chunk()), HumanBytes(wanted.chunk));
+  }
+  if (!words.empty()) {
+    parts.node.log.Warning("a thin store is not as the configuration says, and stays as it is",
+                           {{"pool", pool.config.name}, {"store", store.name()}, {"difference", words}});
+  }
+}
+
+}  // namespace
+
+void StartStores(Parts& parts, const Pool& pool, const Catalog& catalog, const Call& call) {
+  for (const Store& store : catalog.stores) {
+    const Status started = StartStore(*catalog.group, *store.lv, parts.node.world, call);
+    if (!started.has_value()) {
+      parts.node.log.Warning(
+          "a thin store cannot be started now: its volumes cannot be used",
+          {{"pool", pool.config.name}, {"store", store.name()}, {"error", started.error().message()}});
+    }
+  }
+}
+
+void EnsureStores(Parts& parts, Pool& pool, const Call& call) {
+  for (const StoreConfig& wanted : pool.config.stores) {
+    const auto catalog = parts.node.ReadGroup(pool, call);
+    if (!catalog.has_value()) {
+      return;  // the start fails by itself if this lasts
+    }
+    pool.clean.Look(*(*catalog)->group);
+    const auto store =
+        std::ranges::find((*catalog)->stores, wanted.name, [](const Store& one) { return one.name(); });
+    const bool is_new = store == (*catalog)->stores.end();
+    if (!is_new) {
+      WarnOfDifferences(parts, pool, *store, wanted);
+    }
+    const Status done = is_new ? Make(parts, pool, **catalog, wanted, call)
+                               : Grow(parts, pool, **catalog, *store, wanted, call);
+    if (!done.has_value()) {
+      parts.node.log.Warning(
+          is_new ? "a thin store cannot be made: quarryd tries again at its next start"
+                 : "a thin store cannot grow: quarryd tries again at its next start",
+          {{"pool", pool.config.name}, {"store", wanted.name}, {"error", done.error().message()}});
+    }
+  }
+}
+
+}  // namespace quarry::engine

@@ -1,0 +1,168 @@
+#include "engine/model/thin_space.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace quarry::engine {
+namespace {
+
+constexpr Bytes kBlock{4096};
+// Entries that a node of a tree has at least: the kernel joins nodes that have less than a third
+// (drivers/md/persistent-data/dm-btree-remove.c). Mappings and roots have values of 8 bytes, details 24.
+constexpr uint64_t kLeastMappings = 84;
+constexpr uint64_t kLeastDetails = 42;
+// Blocks that one bitmap counts: 2 bits each, behind a header of 16 bytes (dm-space-map-common.h).
+constexpr uint64_t kCounted = (4096 - 16) * 4;
+// The present blocks, those of the metadata snapshot, and those that the present transaction will replace.
+constexpr uint64_t kCopies = 3;
+// Superblock, indexes, roots, and the kernel's reserve.
+constexpr uint64_t kFixed = 256;
+// THIN_METADATA_MAX_SECTORS (drivers/md/dm-thin-metadata.h).
+constexpr uint64_t kMostBlocks = 255ULL * ((1ULL << 14) - 64);
+constexpr Bytes kUsualVolume{64 * kMiB.value};
+constexpr uint64_t kLeastVolumes = 64;
+constexpr uint64_t kMostVolumes = 16384;
+
+uint64_t Ceil(uint64_t number, uint64_t by) {
+  return (number + by - 1) / by;
+}
+
+// All nodes of a tree with this many entries.
+uint64_t Tree(uint64_t entries, uint64_t least_per_node) {
+  uint64_t level = Ceil(entries, least_per_node) + 1;
+  uint64_t sum = level;
+  while (level > 2) {
+    level = Ceil(level, kLeastMappings) + 1;
+    sum += level;
+  }
+  return sum + 1;
+}
+
+uint64_t Blocks(uint64_t mappings, uint64_t volumes, uint64_t data) {
+  const uint64_t bitmaps = Ceil(data, kCounted);
+  const uint64_t counted = mappings + Tree(volumes, kLeastMappings) + Tree(volumes, kLeastDetails) + bitmaps +
+                           Tree(bitmaps, kLeastMappings);
+  const uint64_t all = kCopies * counted + kFixed;
+  return all + kCopies * Ceil(all, kCounted);
+}
+
+uint64_t ChunksIn(Bytes size, Bytes chunk) {
+  return Ceil(size.value, chunk.value);
+}
+
+// Chunks of every volume in the store, whoever made it.
+std::vector<uint64_t> VolumesIn(const Catalog& catalog, const Store& store, const Record* except) {
+  std::vector<uint64_t> out;
+  for (const lvm::LogicalVolume& lv : catalog.group->lvs) {
+    if (lv.pool == store.lv->name && !(except != nullptr && except->lv == &lv)) {
+      out.push_back(ChunksIn(lv.size, store.chunk()));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+uint64_t MetadataBlocks(const std::vector<uint64_t>& volumes, uint64_t data) {
+  uint64_t mappings = 0;
+  for (const uint64_t chunks : volumes) {
+    mappings += Tree(chunks, kLeastMappings);
+  }
+  return Blocks(mappings, volumes.size(), data);
+}
+
+Result<Bytes> MetadataSize(Bytes data, Bytes chunk) {
+  const uint64_t chunks = ChunksIn(data, chunk);
+  const uint64_t volumes = std::clamp(Ceil(data.value, kUsualVolume.value), kLeastVolumes, kMostVolumes);
+  const uint64_t each = Tree(Ceil(chunks, volumes), kLeastMappings);
+  const uint64_t blocks = Blocks(volumes * each, volumes, chunks);
+  if (blocks > kMostBlocks) {
+    return Error(
+        Code::kInvalidArgument,
+        fmt::format("a thin store of {} has too many chunks of {} for its metadata, which the kernel limits "
+                    "to {}: give it larger chunks, or make several stores",
+                    HumanBytes(data), HumanBytes(chunk), HumanBytes({kMostBlocks * kBlock.value})));
+  }
+  return Bytes{blocks * kBlock.value};
+}
+
+StoreSpace SpaceOf(const Catalog& catalog, const Store& store, const Record* grows) {
+  const Bytes extent = catalog.group->extent_size;
+  StoreSpace out{.data = store.data->size};
+  for (const lvm::LogicalVolume& lv : catalog.group->lvs) {
+    if (lv.pool == store.lv->name) {
+      out.promised = out.promised + ToBytes(CeilToExtents(lv.size, extent), extent);
+    }
+  }
+  const Bytes free = out.data - std::min(out.data, out.promised);
+  std::vector<uint64_t> volumes = VolumesIn(catalog, store, grows);
+  const uint64_t data = ChunksIn(out.data, store.chunk());
+  const uint64_t blocks = store.metadata->size.value / kBlock.value;
+  const Bytes own = grows == nullptr ? Bytes{} : grows->lv->size;
+  volumes.push_back(0);
+  const auto fits = [&](uint64_t extents) {
+    volumes.back() = ChunksIn(own + ToBytes({extents}, extent), store.chunk());
+    return MetadataBlocks(volumes, data) <= blocks;
+  };
+  uint64_t low = 0;
+  for (uint64_t high = free.value / extent.value; low < high;) {
+    const uint64_t middle = low + (high - low + 1) / 2;
+    if (fits(middle)) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  out.largest = ToBytes({low}, extent);
+  if (low == 0) {
+    out.why = free < extent
+                  ? fmt::format("thin store '{}' has {}, and its volumes have all of it", store.name(),
+                                HumanBytes(out.data))
+                  : fmt::format(
+                        "the metadata of thin store '{}' have no room for the mappings of {} volumes: delete "
+                        "some, or make fewer and larger ones",
+                        store.name(), volumes.size());
+  }
+  return out;
+}
+
+Result<const Store*> FindStore(const Catalog& catalog, const PoolConfig& pool, const Profile& profile) {
+  std::vector<std::string> names;
+  for (const Store& store : catalog.stores) {
+    names.push_back(store.name());
+  }
+  for (const StoreConfig& wanted : pool.stores) {
+    if (std::ranges::find(names, wanted.name) == names.end()) {
+      names.push_back(wanted.name);
+    }
+  }
+  std::ranges::sort(names);
+  if (names.empty()) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("parameters['type']: pool '{}' has no thin store; its configuration makes one "
+                             "(store.NAME)",
+                             pool.name));
+  }
+  if (profile.store.empty() && names.size() > 1) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("parameters['store']: pool '{}' has several thin stores: name one of {}",
+                             pool.name, fmt::join(names, ", ")));
+  }
+  const std::string& name = profile.store.empty() ? names.front() : profile.store;
+  const auto found = std::ranges::find(catalog.stores, name, [](const Store& store) { return store.name(); });
+  if (found != catalog.stores.end()) {
+    return &*found;
+  }
+  if (std::ranges::find(names, name) != names.end()) {
+    return Error(
+        Code::kUnavailable,
+        fmt::format("thin store '{}' of pool '{}' is not made yet: the log says why", name, pool.name));
+  }
+  return Error(Code::kInvalidArgument,
+               fmt::format("parameters['store']: pool '{}' has no thin store '{}', but {}", pool.name, name,
+                           fmt::join(names, ", ")));
+}
+
+}  // namespace quarry::engine

@@ -1,0 +1,46 @@
+// How much a thin store can still give. Every volume of a store may write each of its bytes: the sizes of all
+// volumes together never exceed the store's data, and its metadata always have room for a mapping of every
+// chunk. So no write finds the store full, and what is reported as free can be created. Pure.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "engine/model/catalog.h"
+#include "engine/model/config.h"
+
+namespace quarry::engine {
+
+// Chunks have at least 64 KiB, because the kernel wants a multiple of that, and at most 1 MiB, so that pieces
+// that are erased have whole chunks.
+inline constexpr Bytes kLeastChunk{64 * kKiB.value};
+inline constexpr Bytes kMostChunk{kMiB.value};
+
+// Blocks of 4 KiB that a pool's metadata can take: `volumes` has the number of chunks of each volume, all of
+// them mapped; `data` is the number of chunks of the store. The trees are as empty as the kernel lets them
+// become, the metadata are held by a metadata snapshot, and one transaction has changed every block.
+uint64_t MetadataBlocks(const std::vector<uint64_t>& volumes, uint64_t data);
+
+// The size of the metadata of a new store: enough for any volumes that fill its data, if they have 64 MiB on
+// average, or if they are 16,384 or fewer. kInvalidArgument: the kernel's limit for metadata (15.9 GiB) is
+// too little for that many chunks.
+Result<Bytes> MetadataSize(Bytes data, Bytes chunk);
+
+struct StoreSpace {
+  Bytes data;      // of the store
+  Bytes promised;  // sizes of all volumes in the store, also of those that are being erased
+  // The largest volume that can be added, and by how much an existing volume can grow, in whole extents.
+  Bytes largest;
+  std::string why;  // why `largest` is 0; empty: it is not
+};
+// `grows`: the volume that is to grow; nullptr: a new one.
+StoreSpace SpaceOf(const Catalog& catalog, const Store& store, const Record* grows = nullptr);
+
+// The store of the pool that a request with this profile means. kInvalidArgument names the parameter: the
+// pool has no such store, or several and the request names none. kUnavailable: the configuration has it, and
+// it is not made yet.
+Result<const Store*> FindStore(const Catalog& catalog, const PoolConfig& pool, const Profile& profile);
+
+}  // namespace quarry::engine

@@ -1,0 +1,183 @@
+#include "engine/plan/plan_thin.h"
+
+#include <iterator>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "engine/model/failing_disks.h"
+#include "engine/model/sizing.h"
+#include "engine/model/thin_space.h"
+#include "engine/plan/zeroed_extents.h"
+
+namespace quarry::engine {
+namespace {
+
+// Where the metadata of a store go: on two disks if its data survive the loss of one.
+Result<lvm::Geometry> MetadataGeometry(const lvm::Geometry& data) {
+  return lvm::Geometry::Make(data.has_metadata()
+                                 ? lvm::GeometryRequest{.type = lvm::VolumeType::kRaid1, .mirrors = 1}
+                                 : lvm::GeometryRequest{});
+}
+
+// The steps for one of the two volumes, which take their space from `space`.
+Result<Plan> PlanPart(lvm::FreeSpace& space, const Catalog& catalog, const lvm::Geometry& geometry,
+                      Extents size, const std::string& name, Bytes max_recovery_rate) {
+  const lvm::VolumeGroup& group = *catalog.group;
+  auto placed = lvm::Place(space, geometry, size, group);
+  if (!placed.has_value()) {
+    return ReportExcluded(std::move(placed.error()), catalog);
+  }
+  Plan plan;
+  plan.push_back(lvm::CreateLv{.group = group.name,
+                               .name = name,
+                               .geometry = geometry,
+                               .step = placed->steps.front(),
+                               .tags = {std::string(lvm::kCreatingTag)},
+                               .max_recovery_rate = max_recovery_rate});
+  for (size_t i = 1; i < placed->steps.size(); ++i) {
+    plan.push_back(lvm::ExtendLv{group.name, name, geometry, placed->steps[i]});
+  }
+  std::vector<lvm::PhysicalRange> taken;
+  for (const lvm::Leg& leg : placed->legs) {
+    taken.insert(taken.end(), leg.data.begin(), leg.data.end());
+    taken.insert(taken.end(), leg.metadata.begin(), leg.metadata.end());
+  }
+  const auto by_pv = ByPv(taken);
+  for (lvm::FreePv& pv : space.pvs) {
+    if (const auto here = by_pv.find(pv.uuid); here != by_pv.end()) {
+      pv.free = Without(pv.free, here->second);
+    }
+  }
+  std::erase_if(space.pvs, [](const lvm::FreePv& pv) { return pv.free.empty(); });
+  plan.push_back(VerifyLayoutAction{.group = group.name, .name = name, .placement = std::move(*placed)});
+  return plan;
+}
+
+Error Full(const Store& store, const StoreSpace& space, Bytes wanted) {
+  return {Code::kNoSpace, space.why.empty() ? fmt::format("thin store '{}' has {} of {} left, {} are wanted",
+                                                          store.name(), HumanBytes(space.largest),
+                                                          HumanBytes(space.data), HumanBytes(wanted))
+                                            : space.why};
+}
+
+}  // namespace
+
+Result<Plan> PlanMakeStore(const Catalog& catalog, const PoolConfig& pool, const StoreConfig& store,
+                           const StoreNames& names, const std::string& node_hash, Bytes max_recovery_rate) {
+  const lvm::VolumeGroup& group = *catalog.group;
+  if (group.extent_size.value % store.chunk.value != 0) {
+    return Error(Code::kPrecondition,
+                 fmt::format("volume group {} has extents of {}, which are no multiple of its chunks of {}",
+                             group.name, HumanBytes(group.extent_size), HumanBytes(store.chunk)));
+  }
+  const Extents size = lvm::RoundUp(store.geometry, store.size, group.extent_size);
+  QUARRY_TRY(CheckShare(catalog, pool, store.geometry, size, true));
+  QUARRY_ASSIGN(const lvm::Geometry metadata, MetadataGeometry(store.geometry));
+  QUARRY_ASSIGN(const Bytes metadata_size, MetadataSize(ToBytes(size, group.extent_size), store.chunk));
+  lvm::FreeSpace space = PoolSpace(catalog, pool);
+  QUARRY_ASSIGN(Plan plan, PlanPart(space, catalog, store.geometry, size, names.data, max_recovery_rate));
+  QUARRY_ASSIGN(Plan second,
+                PlanPart(space, catalog, metadata, CeilToExtents(metadata_size, group.extent_size),
+                         names.metadata, max_recovery_rate)
+                    .Context("its metadata"));
+  std::ranges::move(second, std::back_inserter(plan));
+  const Profile profile{.pool = pool.name, .geometry = store.geometry};
+  const lvm::VolumeTags tags{
+      .state = lvm::VolumeState::kReady,
+      .id = fmt::format("{}{}{}.store.{}", pool.name, node_hash.empty() ? "" : ".", node_hash, store.name),
+      .co_name = store.name,
+      .size = ToBytes(size, group.extent_size),
+      .profile = profile.Canonical(),
+      .access = std::string(AccessName(Access::kBlock)),
+      .erase = std::string(EraseName(ErasePolicy::kZero)),
+      .store = true};
+  plan.push_back(lvm::AllocateAnywhere{group.name, names.metadata});
+  plan.push_back(lvm::MakeThinPool{.group = group.name,
+                                   .name = names.data,
+                                   .metadata = names.metadata,
+                                   .chunk_size = store.chunk,
+                                   .error_when_full = true});
+  plan.push_back(lvm::SkipActivation{group.name, names.data});
+  plan.push_back(
+      lvm::ChangeTags{group.name, names.data, lvm::BuildTags(tags), {std::string(lvm::kCreatingTag)}});
+  return plan;
+}
+
+Result<CreatePlan> PlanCreateThin(const Catalog& catalog, const Store& store, const CreateWish& wish) {
+  const lvm::VolumeGroup& group = *catalog.group;
+  const Bytes size = ToBytes(wish.size, group.extent_size);
+  const StoreSpace space = SpaceOf(catalog, store);
+  if (size > space.largest) {
+    return Full(store, space, size);
+  }
+  Profile profile = wish.profile;
+  profile.store = store.name();
+  const lvm::VolumeTags tags{
+      .state = lvm::VolumeState::kReady,
+      .id = lvm::VolumeId(profile.pool, wish.lv_name, wish.node_hash),
+      .co_name = wish.name,
+      .size = size,
+      .profile = profile.Canonical(),
+      .access = std::string(AccessName(wish.access.access)),
+      .fs_type = wish.access.fs_type,
+      .erase = std::string(EraseName(profile.erase)),
+      .asked = wish.asked < size ? wish.asked : Bytes{},
+      .s3 = wish.s3,
+      .thin = true,
+  };
+  CreatePlan plan;
+  plan.actions = {
+      StartStoreAction{group.name, store.lv->name},
+      ProveNextDeviceAction{group.name, store.lv->name},
+      lvm::CreateThinLv{.group = group.name,
+                        .name = wish.lv_name,
+                        .pool = store.lv->name,
+                        .size = size,
+                        .tags = {std::string(lvm::kCreatingTag)}},
+      ProveBlankAction{group.name, wish.lv_name, wish.name},
+      lvm::ChangeTags{group.name, wish.lv_name, lvm::BuildTags(tags), {std::string(lvm::kCreatingTag)}},
+  };
+  plan.volume = Describe(Record{profile.pool, catalog.group, nullptr, tags});
+  return plan;
+}
+
+Result<Plan> PlanExpandThin(const Catalog& catalog, const Record& record, Extents size, Bytes asked) {
+  const lvm::VolumeGroup& group = *catalog.group;
+  const Bytes bytes = ToBytes(size, group.extent_size);
+  Plan plan;
+  if (bytes > record.lv->size) {
+    const Store* const store = catalog.StoreOf(*record.lv);
+    if (store == nullptr) {
+      return Error(Code::kPrecondition,
+                   fmt::format("volume {} is in no thin store of Quarry's", record.tags.id));
+    }
+    const StoreSpace space = SpaceOf(catalog, *store, &record);
+    if (bytes - record.lv->size > space.largest) {
+      return Full(*store, space, bytes - record.lv->size);
+    }
+    plan.push_back(StartStoreAction{group.name, store->lv->name});
+    plan.push_back(lvm::ExtendThinLv{group.name, record.lv->name, bytes});
+  }
+  if (bytes != record.tags.size) {
+    plan.push_back(PlanSizeTags(record, bytes, asked));
+  }
+  return plan;
+}
+
+lvm::ChangeTags PlanSizeTags(const Record& record, Bytes size, Bytes asked) {
+  lvm::ChangeTags tags{
+      record.group->name, record.lv->name, {lvm::SizeTag(size)}, {lvm::SizeTag(record.tags.size)}};
+  const Bytes known = asked < size ? asked : Bytes{};
+  if (known != record.tags.asked) {
+    if (known > Bytes{}) {
+      tags.add.push_back(lvm::AskedTag(known));
+    }
+    if (record.tags.asked > Bytes{}) {
+      tags.remove.push_back(lvm::AskedTag(record.tags.asked));
+    }
+  }
+  return tags;
+}
+
+}  // namespace quarry::engine

@@ -1,0 +1,122 @@
+#include "engine/plan/start_store.h"
+
+#include <fmt/format.h>
+
+#include "engine/model/catalog.h"
+#include "engine/plan/proven_write.h"
+#include "engine/raid/stopped_array.h"
+#include "lvm/names.h"
+#include "lvm/ownership.h"
+#include "lvm/thin_pool.h"
+
+namespace quarry::engine {
+namespace {
+
+std::string PathOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv) {
+  return fmt::format("{}/{}", group.name, lv.name);
+}
+
+// LVM refuses to start a pool while a part of it, or a leg of a part, is active alone. A device that cannot
+// be removed is in use, and LVM then says by what.
+void RemoveLooseDevices(const lvm::VolumeGroup& group, const lvm::PoolParts& parts, dm::DmApi& dm) {
+  for (const lvm::LogicalVolume* const part : {parts.data, parts.metadata}) {
+    for (const std::string& uuid : DmUuids(group, *part)) {
+      if (const auto device = dm.Find(uuid); device.has_value() && device->has_value()) {
+        (void)dm.Remove(uuid);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Status StartStore(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool, const World& world,
+                  const Call& call, bool accept_older) {
+  const std::string uuid = lvm::DmUuid(group.uuid, pool.uuid);
+  const std::string what = fmt::format("starting thin store {}", PathOf(group, pool));
+  QUARRY_ASSIGN(const auto running, world.dm.ThinPool(uuid));
+  if (running.has_value()) {
+    return Ok();
+  }
+  Status sound = lvm::IsSoundStore(group, pool);
+  if (!sound.has_value()) {
+    const bool ends = sound.error().code() == Code::kUnavailable;
+    return std::move(sound.error()).As(ends ? Code::kUnavailable : Code::kPrecondition).Context(what);
+  }
+  const auto parts = lvm::PartsOfPool(group, pool);
+  if (pool.partial) {
+    QUARRY_TRY(lvm::MayStartDegraded(group, pool).Context(fmt::format("thin store {}", PathOf(group, pool))));
+  }
+  RemoveLooseDevices(group, *parts, world.dm);
+  for (const lvm::LogicalVolume* const part : {parts->data, parts->metadata}) {
+    if (part->IsRaid()) {
+      QUARRY_TRY(
+          PrepareStart(group, *part, world.raid_legs, WriterOf(group, *part, world, call), accept_older)
+              .Context(what));
+    }
+  }
+  if (pool.partial) {
+    QUARRY_TRY(world.lvm.Apply(lvm::ActivateDegradedThin{group.name, {pool.name}}, call));
+  } else {
+    QUARRY_TRY(world.lvm.Apply(lvm::ActivateLvs{group.name, {pool.name}}, call));
+  }
+  QUARRY_ASSIGN(const auto started, world.dm.ThinPool(uuid));
+  if (!started.has_value()) {
+    return Error(Code::kInternal, what + ": LVM reported success, but the kernel does not have it");
+  }
+  if (started->held_root.has_value()) {
+    QUARRY_TRY(world.dm.SendToPool(uuid, dm::ReleaseMetadataSnap{}).Context(what));
+  }
+  return Ok();
+}
+
+Result<dm::ThinPoolStatus> HealthyPool(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool,
+                                       dm::DmApi& dm) {
+  using Mode = dm::ThinPoolStatus::Mode;
+  const std::string path = PathOf(group, pool);
+  QUARRY_ASSIGN(const auto status, dm.ThinPool(lvm::DmUuid(group.uuid, pool.uuid)));
+  if (!status.has_value()) {
+    return Error(Code::kUnavailable, fmt::format("thin store {} is not started", path));
+  }
+  if (status->needs_check || status->mode == Mode::kReadOnly || status->mode == Mode::kFailed) {
+    return Error(
+        Code::kPrecondition,
+        fmt::format(
+            "the kernel has made thin store {} {}: unmount its volumes, deactivate it (lvchange -an), "
+            "check its metadata (lvconvert --repair {}), and start quarryd again",
+            path, status->mode == Mode::kFailed ? "fail" : "read-only", path));
+  }
+  return *status;
+}
+
+Result<std::string> MetadataDevice(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool,
+                                   dm::DmApi& dm) {
+  const auto parts = lvm::PartsOfPool(group, pool);
+  if (!parts.has_value()) {
+    return Error(Code::kPrecondition, fmt::format("{} is no thin store", PathOf(group, pool)));
+  }
+  QUARRY_ASSIGN(const auto device, dm.Find(DmUuidOf(group, *parts->metadata)));
+  if (!device.has_value()) {
+    return Error(Code::kUnavailable,
+                 fmt::format("the metadata of thin store {} are not active", PathOf(group, pool)));
+  }
+  return device->Node();
+}
+
+Result<MetadataHold> MetadataHold::Begin(dm::DmApi& dm, const std::string& pool_uuid) {
+  QUARRY_ASSIGN(const auto status, dm.ThinPool(pool_uuid));
+  if (status.has_value() && status->held_root.has_value()) {
+    QUARRY_TRY(dm.SendToPool(pool_uuid, dm::ReleaseMetadataSnap{}));
+  }
+  QUARRY_TRY(dm.SendToPool(pool_uuid, dm::ReserveMetadataSnap{}));
+  return MetadataHold(dm, pool_uuid);
+}
+
+// If this fails, the next Begin or StartStore releases it.
+MetadataHold::~MetadataHold() {
+  if (dm_ != nullptr) {
+    (void)dm_->SendToPool(uuid_, dm::ReleaseMetadataSnap{});
+  }
+}
+
+}  // namespace quarry::engine

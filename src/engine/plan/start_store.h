@@ -1,0 +1,55 @@
+// Starts thin stores. Every step that lets LVM change a thin volume or a pool starts the store before: LVM
+// would start the pool by itself, and with it RAID arrays whose legs nobody has looked at
+// (raid/stopped_array.h).
+#pragma once
+
+#include <string>
+
+#include "base/call.h"
+#include "base/result.h"
+#include "dm/thin_api.h"
+#include "engine/world.h"
+#include "lvm/snapshot.h"
+
+namespace quarry::engine {
+
+// Makes the kernel have the store whose pool is `pool`, which must be in `group`. OK at once if it has.
+// Removes devices of its parts that a killed LVM left, looks at the superblocks of all its legs, and gives
+// back the metadata snapshot that a killed quarryd left. The pool itself stays active: LVM removes volumes of
+// a pool that lacks disks only then. The caller has the group's turn.
+//
+// kUnavailable: too many disks are missing. kPrecondition: what stands in the way of a start (FindDoubt), or
+// of the pool being a sound store.
+// `accept_older`: as of ActivateAction, for both parts.
+Status StartStore(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool, const World& world,
+                  const Call& call, bool accept_older = false);
+
+// The status of a store that the kernel has and that takes new volumes and gives up old ones. kUnavailable:
+// it is not in the kernel. kPrecondition: the kernel has made it read-only, or it has failed; the message has
+// the remedy.
+Result<dm::ThinPoolStatus> HealthyPool(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool,
+                                       dm::DmApi& dm);
+
+// The path of the device with the pool's metadata, while the kernel has the pool.
+Result<std::string> MetadataDevice(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool,
+                                   dm::DmApi& dm);
+
+// A metadata snapshot of the pool, reserved from Begin() on. There is at most one for each pool: the caller
+// has the group's turn.
+class MetadataHold {
+ public:
+  // Releases a snapshot that is there already: it is older. Errors of DmApi::SendToPool.
+  static Result<MetadataHold> Begin(dm::DmApi& dm, const std::string& pool_uuid);
+  MetadataHold(MetadataHold&& other) noexcept : dm_(other.dm_), uuid_(std::move(other.uuid_)) {
+    other.dm_ = nullptr;
+  }
+  MetadataHold& operator=(MetadataHold&&) = delete;
+  ~MetadataHold();
+
+ private:
+  MetadataHold(dm::DmApi& dm, std::string uuid) : dm_(&dm), uuid_(std::move(uuid)) {}
+  dm::DmApi* dm_;
+  std::string uuid_;
+};
+
+}  // namespace quarry::engine

@@ -1,0 +1,463 @@
+// Thin stores on fakes: made from the configuration, filled to the last byte that was promised, and erased.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "engine/engine.h"
+#include "engine/model/thin_space.h"
+#include "lvm/names.h"
+#include "lvm/ownership.h"
+#include "tests/fakes/fake_dm.h"
+#include "tests/fakes/fake_erase.h"
+#include "tests/fakes/fake_lvm.h"
+#include "tests/fakes/fake_mount.h"
+#include "tests/fakes/fake_pool_reader.h"
+#include "tests/fakes/fake_world.h"
+#include "tests/unit/engine/eventually.h"
+
+namespace quarry::engine {
+namespace {
+
+constexpr Bytes kExtent{4 * 1024 * 1024};
+constexpr Bytes kChunk{128 * 1024};
+
+AbsolutePath Path(const std::string& text) {
+  return *AbsolutePath::Parse(text);
+}
+
+class ThinStoreTest : public testing::Test {
+ protected:
+  explicit ThinStoreTest(const std::string& lvm = "2.03.16") {
+    lvm_.SetVersion(lvm);
+    lvm_.AddGroup("vg0", kExtent,
+                  {{"/dev/a", Extents{100}}, {"/dev/b", Extents{100}}, {"/dev/c", Extents{100}}});
+    fakes::Follow(lvm_, dm_);
+    mount_.AddDirectory("/stage");
+    mount_.AddDirectory("/pods");
+    Restart();
+  }
+
+  static StoreConfig Store(const std::string& name, uint64_t extents,
+                           lvm::VolumeType type = lvm::VolumeType::kRaid1) {
+    return {.name = name,
+            .size = {extents * kExtent.value},
+            .geometry = *lvm::Geometry::Make({.type = type}),
+            .chunk = kChunk};
+  }
+
+  void MakeEngine() {
+    engine_.reset();
+    EngineConfig config;
+    config.pools = {{.name = "default", .group = "vg0"}};
+    config.pools.front().stores = stores_;
+    config.node = "node-1";
+    const fakes::FakeWorld world{
+        .lvm = lvm_, .dm = dm_, .erase = erase_, .mount = mount_, .clock = clock_, .thin = reader_};
+    engine_ = std::make_unique<Engine>(config, world, log_);
+  }
+  // The state after kill -9: everything in memory is lost, LVM and the kernel are unchanged.
+  void Restart() {
+    MakeEngine();
+    ASSERT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
+  }
+  static Call Soon() { return CallWithin(std::chrono::milliseconds(20000)); }
+
+  Result<CreateResult> Create(const std::string& name, uint64_t extents, Parameters more = {},
+                              bool elsewhere = false) {
+    more.emplace("type", "thin");
+    return engine_->volumes().Create({.name = name,
+                                      .range = {Bytes{extents * kExtent.value}, Bytes{}},
+                                      .capabilities = {{.access = AccessType::kBlock}},
+                                      .parameters = std::move(more),
+                                      .elsewhere = elsewhere},
+                                     Soon());
+  }
+  std::string Make(const std::string& name, uint64_t extents) {
+    const auto made = Create(name, extents);
+    EXPECT_TRUE(made.has_value()) << (made.has_value() ? "" : made.error().message());
+    return made.has_value() ? made->volume.id : "";
+  }
+  CapacityResult Capacity(Parameters more = {}) {
+    more.emplace("type", "thin");
+    return *engine_->volumes().Capacity({}, more, Soon());
+  }
+  uint64_t Left() { return Capacity().available.value / kExtent.value; }
+  lvm::Snapshot Group() { return *lvm_.Read("vg0", Soon()); }
+  Catalog Now() { return ReadCatalog("default", Group()); }
+  // LVs that are not hidden.
+  size_t LvCount() {
+    const lvm::Snapshot group = Group();
+    return static_cast<size_t>(std::ranges::count(group->lvs, false, &lvm::LogicalVolume::hidden));
+  }
+  bool UntilLvs(size_t count) {
+    return Eventually([&] { return LvCount() == count; });
+  }
+  std::string PoolUuid() {
+    const Catalog catalog = Now();
+    return lvm::DmUuid(catalog.group->uuid, catalog.stores.front().lv->uuid);
+  }
+  std::string DmUuidOf(const std::string& id) {
+    const lvm::Snapshot group = Group();
+    return lvm::DmUuid(group->uuid, group->FindLv(lvm::ParseVolumeId(id)->lv_name)->uuid);
+  }
+  void Activate(const std::string& id) {
+    mount_.AddDirectory("/stage/" + id);
+    const auto staged =
+        engine_->volumes().Stage({id, Path("/stage/" + id), {.access = AccessType::kBlock}}, Soon());
+    ASSERT_TRUE(staged.has_value()) << staged.error().message();
+    const lvm::Snapshot group = Group();
+    ASSERT_TRUE(lvm_.Apply(lvm::ActivateLvs{"vg0", {lvm::ParseVolumeId(id)->lv_name}}, Soon()).has_value());
+  }
+  void Write(const std::string& id, const std::string& text, uint64_t at) {
+    const auto fd = dm_.Open(DmUuidOf(id), O_RDWR);
+    ASSERT_TRUE(fd.has_value()) << fd.error().message();
+    ASSERT_EQ(pwrite(fd->get(), text.data(), text.size(), static_cast<off_t>(at)),
+              static_cast<ssize_t>(text.size()));
+  }
+  uint64_t ChunksUsed() { return (*dm_.ThinPool(PoolUuid()))->data_used; }
+
+  fakes::FakeLvm lvm_;
+  fakes::FakeDm dm_;
+  fakes::FakeErase erase_;
+  fakes::FakeMount mount_{dm_};
+  fakes::FakePoolReader reader_{dm_};
+  SystemClock clock_;
+  Logger log_{LogLevel::kError, LogFormat::kText};
+  std::vector<StoreConfig> stores_ = {Store("fast", 40)};
+  std::unique_ptr<Engine> engine_;
+};
+
+// lvm2 2.03.31 leaves tags in other places, and goes by other policies.
+class ThinStoreOnTrixieTest : public ThinStoreTest {
+ protected:
+  ThinStoreOnTrixieTest() : ThinStoreTest("2.03.31") {}
+};
+
+void ExpectWhole(const Catalog& catalog) {
+  ASSERT_EQ(catalog.stores.size(), 1U);
+  const Store& store = catalog.stores.front();
+  EXPECT_EQ(store.name(), "fast");
+  EXPECT_EQ(store.data->size, Bytes{40 * kExtent.value});
+  EXPECT_EQ(store.chunk(), kChunk);
+  EXPECT_EQ(store.data->segment_type, "raid1");
+  EXPECT_EQ(store.metadata->segment_type, "raid1") << "as safe as the data";
+  EXPECT_TRUE(lvm::IsSoundStore(*catalog.group, *store.lv).has_value());
+  EXPECT_TRUE(catalog.unreadable.empty());
+  EXPECT_TRUE(catalog.records.empty());
+  EXPECT_EQ(catalog.parts.size(), 2U);
+}
+
+TEST_F(ThinStoreTest, IsMadeOnceAndStarted) {
+  ExpectWhole(Now());
+  EXPECT_TRUE((*dm_.ThinPool(PoolUuid())).has_value());
+  const uint64_t seqno = Group()->seqno;
+  Restart();
+  EXPECT_EQ(Group()->seqno, seqno) << "nothing is left to do";
+}
+
+TEST_F(ThinStoreOnTrixieTest, IsMadeOnceAndStarted) {
+  ExpectWhole(Now());
+  const uint64_t seqno = Group()->seqno;
+  Restart();
+  EXPECT_EQ(Group()->seqno, seqno);
+}
+
+TEST_F(ThinStoreTest, CapacityIsExactToTheLastExtent) {
+  EXPECT_EQ(Left(), 40U);
+  Make("one", 30);
+  EXPECT_EQ(Left(), 10U);
+  const auto large = Create("two", 11);
+  ASSERT_FALSE(large.has_value());
+  EXPECT_EQ(large.error().code(), Code::kNoSpace) << large.error().message();
+  Make("two", 10);
+  EXPECT_EQ(Left(), 0U);
+  EXPECT_NE(Capacity().reason.find("its volumes have all of it"), std::string::npos) << Capacity().reason;
+  EXPECT_EQ(Create("three", 1).error().code(), Code::kNoSpace);
+  EXPECT_EQ(LvCount(), 3U) << "the store and two volumes";
+}
+
+TEST_F(ThinStoreTest, ARepeatedCreateFindsItsVolume) {
+  const std::string id = Make("one", 10);
+  const auto again = Create("one", 10);
+  ASSERT_TRUE(again.has_value()) << again.error().message();
+  EXPECT_FALSE(again->created);
+  EXPECT_EQ(again->volume.id, id);
+  EXPECT_TRUE(Create("one", 10, {{"store", "fast"}}).has_value());
+  EXPECT_EQ(Create("one", 20).error().code(), Code::kAlreadyExists);
+  EXPECT_EQ(Create("one", 10, {{"erase", "none"}}).error().code(), Code::kAlreadyExists);
+  EXPECT_EQ(again->volume.context.at("type"), "thin");
+}
+
+TEST_F(ThinStoreTest, BadParametersAreNamed) {
+  for (const auto& [parameters, word] : std::initializer_list<std::pair<Parameters, std::string>>{
+           {{{"mirrors", "1"}}, "'mirrors'"},
+           {{{"stripes", "2"}}, "'stripes'"},
+           {{{"sync", "skip"}}, "'sync'"},
+           {{{"store", "slow"}}, "'store'"},
+           {{{"store", "a/b"}}, "'store'"},
+           {{{"type", "linear"}, {"store", "fast"}}, "'store'"}}) {
+    const auto refused = Create("one", 1, parameters);
+    ASSERT_FALSE(refused.has_value()) << word;
+    EXPECT_EQ(refused.error().code(), Code::kInvalidArgument) << refused.error().message();
+    EXPECT_NE(refused.error().message().find(word), std::string::npos) << refused.error().message();
+  }
+  EXPECT_EQ(Create("one", 1, {{"store", "slow"}}, true).error().code(), Code::kNoSpace)
+      << "another node may have it";
+}
+
+TEST_F(ThinStoreTest, OfSeveralStoresOneMustBeNamed) {
+  stores_ = {Store("fast", 40), Store("wide", 20, lvm::VolumeType::kStriped)};
+  Restart();
+  const auto refused = Create("one", 1);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().message().find("name one of fast, wide"), std::string::npos)
+      << refused.error().message();
+  ASSERT_TRUE(Create("one", 20, {{"store", "wide"}}).has_value());
+  EXPECT_EQ(Capacity({{"store", "wide"}}).available, Bytes{});
+  EXPECT_EQ(Capacity({{"store", "fast"}}).available, Bytes{40 * kExtent.value});
+}
+
+TEST_F(ThinStoreTest, DeletionErasesEveryChunkAndReturnsTheSpace) {
+  const std::string id = Make("one", 20);
+  const std::string other = Make("two", 20);
+  Activate(id);
+  Activate(other);
+  Write(id, std::string(3 * kChunk.value, 'x'), 5 * kChunk.value);
+  Write(id, "tail", 20 * kExtent.value - 4);
+  Write(other, "kept", 0);
+  EXPECT_EQ(ChunksUsed(), 5U);
+  const auto deleted = engine_->volumes().Delete(id, Soon());
+  ASSERT_TRUE(deleted.has_value()) << deleted.error().message();
+  EXPECT_TRUE(UntilLvs(2)) << "the store and the other volume";
+  EXPECT_EQ(ChunksUsed(), 1U);
+  EXPECT_GE(erase_.faults.Calls("ZeroAndFree"), 2) << "zeroed before the pool could give it away";
+  EXPECT_EQ(Left(), 20U);
+  const auto fd = dm_.Open(DmUuidOf(other), O_RDONLY);
+  char kept[4] = {};
+  ASSERT_EQ(pread(fd->get(), kept, 4, 0), 4);
+  EXPECT_EQ(std::string(kept, 4), "kept");
+}
+
+TEST_F(ThinStoreTest, AVolumeThatIsBeingErasedKeepsItsSpace) {
+  const std::string id = Make("one", 40);
+  Activate(id);
+  Write(id, "x", 0);
+  erase_.faults.FailAlways("ZeroAndFree", Error(Code::kIo, "the disk is unwell"));
+  ASSERT_TRUE(engine_->volumes().Delete(id, Soon()).has_value());
+  EXPECT_EQ(Left(), 0U);
+  const auto early = Create("two", 40);
+  ASSERT_FALSE(early.has_value());
+  EXPECT_EQ(early.error().code(), Code::kUnavailable) << "there will be space: " << early.error().message();
+  EXPECT_EQ(Create("two", 40, {}, true).error().code(), Code::kNoSpace);
+  erase_.faults.Clear();
+  Restart();
+  EXPECT_TRUE(UntilLvs(1));
+  EXPECT_EQ(ChunksUsed(), 0U);
+  Make("two", 40);
+}
+
+TEST_F(ThinStoreTest, WithoutErasingItIsRemovedAtOnce) {
+  const auto made = Create("one", 10, {{"erase", "none"}});
+  ASSERT_TRUE(made.has_value());
+  ASSERT_TRUE(engine_->volumes().Delete(made->volume.id, Soon()).has_value());
+  EXPECT_EQ(LvCount(), 1U);
+}
+
+TEST_F(ThinStoreTest, GrowthIsBoundByTheStore) {
+  const std::string id = Make("one", 10);
+  Make("two", 20);
+  const auto grow = [&](uint64_t extents) {
+    return engine_->volumes().Expand(id, {Bytes{extents * kExtent.value}, Bytes{}}, std::nullopt, Soon());
+  };
+  EXPECT_EQ(grow(21).error().code(), Code::kNoSpace);
+  const auto grown = grow(20);
+  ASSERT_TRUE(grown.has_value()) << grown.error().message();
+  EXPECT_EQ(grown->size, Bytes{20 * kExtent.value});
+  EXPECT_TRUE(grow(20).has_value());
+  EXPECT_EQ(Left(), 0U);
+  EXPECT_EQ(Now().ById(id)->tags.size, Bytes{20 * kExtent.value});
+}
+
+TEST_F(ThinStoreTest, AnUnknownDeviceInThePoolIsGivenToNobody) {
+  ASSERT_TRUE(dm_.SendToPool(PoolUuid(), dm::CreateThin{1}).has_value());
+  const auto refused = Create("one", 10);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), Code::kPrecondition) << refused.error().message();
+  EXPECT_NE(refused.error().message().find("a device with the id 1"), std::string::npos)
+      << refused.error().message();
+  EXPECT_EQ(LvCount(), 1U) << "LVM was not run";
+  ASSERT_TRUE(dm_.SendToPool(PoolUuid(), dm::DeleteThin{1}).has_value()) << "the remedy";
+  Make("one", 10);
+}
+
+TEST_F(ThinStoreTest, AStoreThatTheKernelMadeReadOnlyIsTold) {
+  const std::string id = Make("one", 10);
+  dm_.ChangeThinPool(PoolUuid(),
+                     [](dm::ThinPoolStatus& status) { status.mode = dm::ThinPoolStatus::Mode::kReadOnly; });
+  EXPECT_EQ(Create("two", 1).error().code(), Code::kPrecondition);
+  EXPECT_EQ(Capacity().available, Bytes{});
+  const auto listed = engine_->volumes().Get(id, Soon(), Show::kHealth);
+  ASSERT_TRUE(listed.has_value());
+  ASSERT_TRUE(listed->health.has_value());
+  ASSERT_FALSE(listed->health->ailments.empty());
+  EXPECT_EQ(listed->health->ailments.front().reason, "StoreFailed");
+}
+
+TEST_F(ThinStoreTest, WhatAnAdministratorBuildsOnItIsKept) {
+  const std::string id = Make("one", 10);
+  const std::string name = lvm::ParseVolumeId(id)->lv_name;
+  lvm_.Edit("vg0", [&](lvm::VolumeGroup& group) {
+    lvm::LogicalVolume snapshot = *group.FindLv(name);
+    snapshot.name = "by_hand";
+    snapshot.uuid = "000000-0000-0000-0000-0000-0000-999999";
+    snapshot.tags.clear();
+    snapshot.origin = name;
+    snapshot.segments.front().thin_volume->device_id = 7;
+    group.lvs.push_back(std::move(snapshot));
+  });
+  const auto refused = engine_->volumes().Delete(id, Soon());
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), Code::kPrecondition);
+  EXPECT_NE(refused.error().message().find("vg0/by_hand"), std::string::npos) << refused.error().message();
+  EXPECT_EQ(Left(), 20U) << "it may fill its size, too";
+  lvm_.Edit("vg0", [&](lvm::VolumeGroup& group) {
+    std::erase_if(group.lvs, [](const lvm::LogicalVolume& lv) { return lv.name == "by_hand"; });
+  });
+}
+
+TEST_F(ThinStoreTest, AVolumeThatWasSharedIsKeptWhenItIsDeleted) {
+  const std::string id = Make("one", 10);
+  Activate(id);
+  Write(id, "shared", 0);
+  ASSERT_TRUE(dm_.Suspend(DmUuidOf(id), dm::FileSystemLock::kSkip).has_value());
+  ASSERT_TRUE(dm_.SendToPool(PoolUuid(), dm::CreateSnap{9, 1}).has_value());
+  ASSERT_TRUE(dm_.Resume(DmUuidOf(id)).has_value());
+  ASSERT_TRUE(dm_.SendToPool(PoolUuid(), dm::DeleteThin{9}).has_value());
+  ASSERT_TRUE(engine_->volumes().Delete(id, Soon()).has_value());
+  EXPECT_TRUE(Eventually([&] { return reader_.faults.Calls("Mapped") >= 2; })) << "creation and erasing";
+  EXPECT_EQ(LvCount(), 2U);
+  EXPECT_EQ(erase_.faults.Calls("ZeroAndFree"), 0);
+}
+
+TEST_F(ThinStoreTest, MakingItSurvivesAKillAtEveryStep) {
+  // Each verb of the plan is killed before and after it has done its work, and so is the undoing.
+  for (const std::string verb :
+       {"Create", "AllocateAnywhere", "MakeThinPool", "SkipActivation", "ChangeTags"}) {
+    for (fakes::Faults* const faults : {&lvm_.before, &lvm_.after}) {
+      for (int nth = 1; nth <= (verb == "Create" ? 2 : 1); ++nth) {
+        lvm_.Edit("vg0", [](lvm::VolumeGroup& group) { group.lvs.clear(); });
+        dm_.Reboot();
+        faults->FailNth(verb, nth, Error(Code::kTimeout, "killed"));
+        lvm_.before.FailAlways("Remove", Error(Code::kTimeout, "killed"));
+        Restart();
+        lvm_.before.Clear();
+        lvm_.after.Clear();
+        Restart();
+        SCOPED_TRACE(fmt::format("{} {} {}", verb, nth, faults == &lvm_.before ? "before" : "after"));
+        ExpectWhole(Now());
+        EXPECT_EQ(LvCount(), 1U) << "nothing is left over";
+      }
+    }
+  }
+}
+
+TEST_F(ThinStoreTest, CreatingAVolumeSurvivesAKillAtEveryStep) {
+  for (const std::string verb : {"CreateThin", "ChangeTags"}) {
+    for (fakes::Faults* const faults : {&lvm_.before, &lvm_.after}) {
+      faults->FailNth(verb, 1, Error(Code::kTimeout, "killed"));
+      lvm_.before.FailAlways("Remove", Error(Code::kTimeout, "killed"));
+      EXPECT_FALSE(Create("one", 40).has_value());
+      lvm_.before.Clear();
+      lvm_.after.Clear();
+      Restart();
+      SCOPED_TRACE(fmt::format("{} {}", verb, faults == &lvm_.before ? "before" : "after"));
+      const auto made = Create("one", 40);
+      ASSERT_TRUE(made.has_value()) << made.error().message();
+      EXPECT_EQ(LvCount(), 2U);
+      ASSERT_TRUE(engine_->volumes().Delete(made->volume.id, Soon()).has_value());
+      ASSERT_TRUE(UntilLvs(1));
+    }
+  }
+}
+
+TEST_F(ThinStoreTest, StartsWithoutADiskThatItCanDoWithout) {
+  const std::string id = Make("one", 10);
+  lvm_.Reboot();
+  dm_.Reboot();
+  lvm_.Happen("vg0", [&](lvm::VolumeGroup& group) { group.pvs.front().missing = true; });
+  Restart();
+  EXPECT_EQ(lvm_.before.Calls("ActivateDegraded"), 1);
+  EXPECT_TRUE((*dm_.ThinPool(PoolUuid())).has_value());
+  mount_.AddDirectory("/stage/one");
+  ASSERT_TRUE(
+      engine_->volumes().Stage({id, Path("/stage/one"), {.access = AccessType::kBlock}}, Soon()).has_value());
+  const auto published = engine_->volumes().Publish(
+      {id, Path("/stage/one"), Path("/pods/one"), {.access = AccessType::kBlock}}, Soon());
+  EXPECT_TRUE(published.has_value()) << published.error().message();
+}
+
+TEST_F(ThinStoreTest, GrowsAsTheConfigurationSays) {
+  Make("one", 40);
+  const Bytes metadata = Now().stores.front().metadata->size;
+  stores_ = {Store("fast", 60)};
+  Restart();
+  const Catalog catalog = Now();
+  EXPECT_EQ(catalog.stores.front().data->size, Bytes{60 * kExtent.value});
+  EXPECT_EQ(catalog.stores.front().tags.size, Bytes{60 * kExtent.value});
+  EXPECT_GE(catalog.stores.front().metadata->size, metadata);
+  EXPECT_EQ(Left(), 20U);
+  Make("two", 20);
+  stores_ = {Store("fast", 50)};
+  Restart();
+  EXPECT_EQ(Now().stores.front().data->size, Bytes{60 * kExtent.value}) << "it never shrinks";
+}
+
+TEST_F(ThinStoreTest, OneThatDoesNotFitIsToldAndThePoolServes) {
+  stores_ = {Store("fast", 40), Store("vast", 4000)};
+  Restart();
+  EXPECT_EQ(Now().stores.size(), 1U);
+  EXPECT_EQ(LvCount(), 1U);
+  const auto refused = Create("one", 1, {{"store", "vast"}});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), Code::kUnavailable) << refused.error().message();
+  EXPECT_TRUE(Create("two", 1, {{"store", "fast"}}).has_value());
+}
+
+TEST_F(ThinStoreTest, CopiesAreRefusedNotHalfMade) {
+  const std::string id = Make("one", 10);
+  const auto copy = engine_->volumes().Create({.name = "copy",
+                                               .range = {},
+                                               .capabilities = {{.access = AccessType::kBlock}},
+                                               .parameters = {{"type", "thin"}},
+                                               .source = {id}},
+                                              Soon());
+  ASSERT_FALSE(copy.has_value());
+  EXPECT_EQ(copy.error().code(), Code::kInvalidArgument) << copy.error().message();
+  EXPECT_EQ(engine_->snapshots().Create({"cut", id, {}}, Soon()).error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(LvCount(), 2U);
+}
+
+TEST(ThinSpace, MetadataOfANewStoreHoldVolumesOfUsualSize) {
+  for (const uint64_t gib : {1, 10, 100, 1000, 5000}) {
+    const Bytes data{gib * kGiB.value};
+    const auto size = MetadataSize(data, kChunk);
+    ASSERT_TRUE(size.has_value()) << gib;
+    const uint64_t chunks = data.value / kChunk.value;
+    EXPECT_LE(MetadataBlocks({chunks}, chunks), size->value / 4096) << gib << " GiB as one volume";
+    const uint64_t count = std::min<uint64_t>(gib * 16, 16384);
+    const std::vector<uint64_t> many(count, chunks / count);
+    EXPECT_LE(MetadataBlocks(many, chunks), size->value / 4096) << gib << " GiB as " << count << " volumes";
+    EXPECT_LT(size->value, data.value / 100 + 64 * kMiB.value) << "they stay small";
+  }
+  EXPECT_EQ(MetadataSize({200 * 1024 * kGiB.value}, kChunk).error().code(), Code::kInvalidArgument);
+  EXPECT_TRUE(MetadataSize({30 * 1024 * kGiB.value}, kMostChunk).has_value());
+}
+
+}  // namespace
+}  // namespace quarry::engine
