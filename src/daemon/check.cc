@@ -76,6 +76,10 @@ std::string PoolLine(const engine::PoolConfig& pool) {
   for (const auto& [type, percent] : pool.shares) {
     line += fmt::format(", {} at most {} %", lvm::TypeName(type), percent);
   }
+  for (const engine::StoreConfig& store : pool.stores) {
+    line += fmt::format(", thin store {} of {} ({}, chunks of {})", store.name, HumanBytes(store.size),
+                        store.geometry.Describe(), HumanBytes(store.chunk));
+  }
   for (const engine::DeviceRule& rule : pool.devices) {
     line += fmt::format(", devices [{}]", rule.Text());
   }

@@ -60,15 +60,20 @@ Result<std::vector<RuleDraft>> ReadRules(const std::string& origin, std::string_
   return rules;
 }
 
-// share = { raid1 = "40%" }. The command line writes each entry as a key of its own.
-Status ReadShares(const std::string& origin, const toml::node& node, PoolDraft& draft) {
-  const toml::table* shares = node.as_table();
-  if (shares == nullptr) {
-    return At(origin, node, "share: must be a table, as in share = { raid1 = \"40%\" }");
+// share = { raid1 = "40%" }, store.fast = "500GiB type=raid1". The command line writes each entry as a key of
+// its own.
+Status ReadEntries(const std::string& origin, std::string_view key, const toml::node& node,
+                   PoolDraft& draft) {
+  const toml::table* entries = node.as_table();
+  if (entries == nullptr) {
+    return At(
+        origin, node,
+        fmt::format("{}: must be a table, as in {}", key,
+                    key == "share" ? "share = { raid1 = \"40%\" }" : "store.NAME = \"500GiB type=raid1\""));
   }
-  for (const auto& [type, percent] : *shares) {
-    QUARRY_ASSIGN(std::string text, ScalarText(origin, type.str(), percent));
-    draft.extras.emplace_back(fmt::format("share.{}", type.str()), std::move(text));
+  for (const auto& [name, value] : *entries) {
+    QUARRY_ASSIGN(std::string text, ScalarText(origin, name.str(), value));
+    draft.extras.emplace_back(fmt::format("{}.{}", key, name.str()), std::move(text));
   }
   return Ok();
 }
@@ -77,8 +82,8 @@ Result<PoolDraft> ReadPool(const std::string& origin, size_t number, const toml:
   PoolDraft draft{
       .origin = fmt::format("{}: [[pool]] {}", origin, number), .name = "", .group = "", .extras = {}};
   for (const auto& [key, node] : table) {
-    if (key.str() == "share") {
-      QUARRY_TRY(ReadShares(origin, node, draft));
+    if (key.str() == "share" || key.str() == "store") {
+      QUARRY_TRY(ReadEntries(origin, key.str(), node, draft));
       continue;
     }
     if (key.str() == "devices" || key.str() == "exclude") {

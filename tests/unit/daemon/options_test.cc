@@ -281,8 +281,8 @@ TEST_F(Loading, NamesFileLineAndKey) {
       {"pool = \"p=vg0\"\n", ": line 1: pool: must be a list of tables, each under its own [[pool]]"},
       {"[pool]\nname = \"p\"\n", "pool: must be a list of tables, each under its own [[pool]]"},
       {"[[pool]]\nname = \"p\"\nvg = \"v\"\nsize = 7\n",
-       ": [[pool]] 1: unknown key 'size'; known: reserve, device, exclude, foreign, share.TYPE, ephemeral, "
-       "ephemeral-total, ephemeral-max-count, ephemeral-attributes"},
+       ": [[pool]] 1: unknown key 'size'; known: reserve, device, exclude, foreign, share.TYPE, store.NAME, "
+       "ephemeral, ephemeral-total, ephemeral-max-count, ephemeral-attributes"},
       {"[[pool]]\nname = \"p\"\nvg = \"v\"\ndevices = \"/dev/a\"\n",
        ": line 4: devices: must be a list of paths and rules"},
       {"[[pool]]\nname = \"p\"\nvg = \"v\"\ndevices = [\"/dev/a\", { colour = \"red\" }]\n",

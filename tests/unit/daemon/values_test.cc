@@ -85,6 +85,28 @@ TEST(ParsePool, ReadsDisksAndShares) {
   EXPECT_EQ(pool->shares.at(lvm::VolumeType::kLinear), 25U);
 }
 
+TEST(ParsePool, ReadsThinStores) {
+  const auto pool =
+      Pool("fast=vg0,store.db=500GiB type=raid1,store.a=1GiB type=striped stripes=3 chunk=1MiB");
+  ASSERT_TRUE(pool.has_value()) << pool.error().message();
+  ASSERT_EQ(pool->stores.size(), 2U);
+  EXPECT_EQ(pool->stores[0].name, "a");
+  EXPECT_EQ(pool->stores[0].geometry.data_legs(), 3U);
+  EXPECT_EQ(pool->stores[0].chunk, kMiB);
+  EXPECT_EQ(pool->stores[1].size, Bytes{500 * kGiB.value});
+  EXPECT_EQ(pool->stores[1].geometry.type(), lvm::VolumeType::kRaid1);
+  EXPECT_EQ(pool->stores[1].chunk, Bytes{128 * kKiB.value});
+  for (const char* bad :
+       {"store.=1GiB", "store.a/b=1GiB", "store.a=", "store.a=0", "store.a=1GiB  type=raid1",
+        "store.a=1GiB type=thin", "store.a=1GiB type=raid1 type=raid1", "store.a=1GiB erase=none",
+        "store.a=1GiB chunk=96KiB", "store.a=1GiB chunk=2MiB", "store.a=1GiB chunk",
+        "store.a=1GiB,store.a=2GiB", "store.a=900T"}) {
+    const auto refused = Pool(std::string("fast=vg0,") + bad);
+    ASSERT_FALSE(refused.has_value()) << bad;
+    EXPECT_NE(refused.error().message().find("store"), std::string::npos) << refused.error().message();
+  }
+}
+
 TEST(ParsePool, ReadsPatternsAndExclusions) {
   const auto pool =
       Pool("fast=vg0,device=/dev/disk/by-id/nvme-*,exclude=/dev/disk/by-id/nvme-X*,exclude=/dev/b");

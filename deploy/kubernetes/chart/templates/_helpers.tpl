@@ -57,11 +57,11 @@ quarry-{{ .Release.Namespace }}-{{ .Release.Name }}
 {{- end }}
 
 {{- define "quarry.parameters" -}}
-pool type mirrors stripes stripesize regionsize erase sync mkfsoptions inuse
+pool type mirrors stripes stripesize regionsize store erase sync mkfsoptions inuse
 {{- end }}
 
 {{- define "quarry.types" -}}
-linear striped raid0 raid1 raid4 raid5 raid6 raid10
+linear striped raid0 raid1 raid4 raid5 raid6 raid10 thin
 {{- end }}
 
 {{- /* A list in CEL of words that are separated by spaces. */ -}}
