@@ -44,7 +44,10 @@ std::string CountText(const ObjectCount& count) {
 Result<std::unique_ptr<Buckets>> Buckets::Make(BucketsConfig config, engine::Engine& engine,
                                                const Logger& log) {
   QUARRY_ASSIGN(ServedFolder folder, ServedFolder::Make(config.folder, config.spare, config.gateway));
-  auto made = std::unique_ptr<Buckets>(new Buckets(std::move(config), engine, log, std::move(folder)));
+  // Before the gateway starts, too: without it, the first reports are lost.
+  QUARRY_ASSIGN(UniqueFd reports, folder.MakeReportSocket());
+  auto made = std::unique_ptr<Buckets>(
+      new Buckets(std::move(config), engine, log, std::move(folder), std::move(reports)));
   // Before the environment, at which the gateway starts: it cannot make this file itself.
   {
     const MutexLock lock(made->mutex_);

@@ -18,6 +18,7 @@
 #include "base/path.h"
 #include "bucket/bucket_api.h"
 #include "bucket/bucket_folder.h"
+#include "bucket/gateway_report.h"
 #include "bucket/name_locks.h"
 #include "bucket/served_folder.h"
 #include "bucket/settings.h"
@@ -42,10 +43,13 @@ struct BucketsConfig {
   std::chrono::milliseconds silent_after{30'000};
 };
 
-// How many objects and bytes each bucket has, for monitoring.
+// How many objects and bytes each bucket has, and which requests came, for monitoring.
 struct Figures {
   bool gateway_healthy = false;
-  std::vector<Bucket> buckets;  // with content as of the last round that could read it
+  std::vector<Bucket> buckets;                    // with content as of the last round that could read it
+  std::map<std::string, RequestCounts> requests;  // by the id of the bucket
+  RequestCounts elsewhere;                        // requests that named none of these buckets
+  uint64_t refused_reports = 0;                   // lines on the socket for reports that were none
 };
 
 class Buckets final : public BucketApi {
@@ -71,6 +75,10 @@ class Buckets final : public BucketApi {
   // changes. To be called again and again, from one thread. True: everything serves.
   bool Round(const Call& call);
 
+  // Counts what the gateway reports of its requests, until `stop` is requested. To be called once, from a
+  // thread of its own. The gateway never waits for it: while it does not run, reports are lost.
+  void TakeReports(const std::stop_token& stop);
+
   Figures CurrentFigures() const;
 
  private:
@@ -92,13 +100,16 @@ class Buckets final : public BucketApi {
     std::map<std::string, GrantRecord> grants = {};  // by account
     std::optional<Content> content = {};
     SteadyTime counted = {}, swept = {};
+    RequestCounts requests = {};
   };
 
-  Buckets(BucketsConfig config, engine::Engine& engine, const Logger& log, ServedFolder folder)
+  Buckets(BucketsConfig config, engine::Engine& engine, const Logger& log, ServedFolder folder,
+          UniqueFd reports)
       : config_(std::move(config)),
         engine_(engine),
         log_(log),
         folder_(std::move(folder)),
+        reports_(std::move(reports)),
         inherited_(SecretsIn(folder_.ReadUsers())) {}
 
   // --- buckets.cc. For callers that hold the bucket's lock, unless they say otherwise.
@@ -148,6 +159,10 @@ class Buckets final : public BucketApi {
   void DropGone(const std::set<std::string>& seen, const std::set<std::string>& unread, const Call& call);
   bool LookAtGateway();
 
+  // --- requests.cc
+  void TakeReport(std::string_view line);
+  RequestCounts& CountsOfLocked(std::string_view name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   // --- accounts.cc
   Result<std::vector<Known>> Serving(const GrantRequest& request, const Call& call);
   Result<GrantRecord> RecordFor(const GrantRequest& request) const;
@@ -182,6 +197,7 @@ class Buckets final : public BucketApi {
   engine::Engine& engine_;
   const Logger& log_;
   const ServedFolder folder_;
+  const UniqueFd reports_;
   NameLocks locks_;
   Mutex users_mutex_;  // one writer of users.json and of gateway.env; taken before mutex_
   mutable Mutex mutex_;
@@ -190,6 +206,8 @@ class Buckets final : public BucketApi {
   // bucket: clients whose bucket comes later must not be cut off meanwhile.
   std::map<std::string, std::string> inherited_ ABSL_GUARDED_BY(mutex_);
   SteadyTime restarted_for_deletion_ ABSL_GUARDED_BY(mutex_) = {};
+  RequestCounts elsewhere_ ABSL_GUARDED_BY(mutex_);
+  uint64_t refused_reports_ ABSL_GUARDED_BY(mutex_) = 0;
   bool gateway_healthy_ ABSL_GUARDED_BY(mutex_) = false;
   std::string gateway_problem_ ABSL_GUARDED_BY(mutex_) = "the gateway has not been asked yet";
   // Of the thread that calls Round.

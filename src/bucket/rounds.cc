@@ -346,7 +346,10 @@ Figures Buckets::CurrentFigures() const {
   for (const auto& [id, known] : known_) {
     out.buckets.push_back(DescribeLocked(known));
     out.buckets.back().content = known.linked ? known.content : std::nullopt;
+    out.requests[id] = known.requests;
   }
+  out.elsewhere = elsewhere_;
+  out.refused_reports = refused_reports_;
   return out;
 }
 

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "bucket/grant_record.h"
+#include "bucket/report_socket.h"
 
 namespace quarry::bucket {
 namespace {
@@ -27,6 +28,7 @@ constexpr size_t kMostUsers = 4 << 20;
 constexpr const char* kUsers = "users.json";
 constexpr const char* kEnvironment = "gateway.env";
 constexpr const char* kLocks = ".vgwlocks";
+constexpr const char* kReports = "reports.sock";  // as in gateway/gateway_command.cc
 
 Owner Self() {
   return {geteuid(), getegid()};
@@ -192,6 +194,11 @@ Status ServedFolder::WriteUsers(const std::string& text) const {
 
 std::string ServedFolder::ReadUsers() const {
   return ReadFile(iam_.get(), kUsers, kMostUsers).value_or("");
+}
+
+Result<UniqueFd> ServedFolder::MakeReportSocket() const {
+  QUARRY_ASSIGN(const AbsolutePath path, AbsolutePath::Parse(fmt::format("{}/{}", path_.str(), kReports)));
+  return bucket::MakeReportSocket(path, gateway_);
 }
 
 Status ServedFolder::WriteEnvironment(const GatewaySettings& settings, bool restart) const {

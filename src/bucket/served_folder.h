@@ -41,11 +41,14 @@ class ServedFolder {
   Status UnlinkFrom(const std::string& name, const std::string& lv) const;
   // The names that have a link.
   Result<std::set<std::string>> Linked() const;
-  // Removes what the gateway keeps for a bucket that is gone.
 
   Status WriteUsers(const std::string& text) const;
   // What an earlier process wrote; empty: nothing.
   std::string ReadUsers() const;
+
+  // The socket on which the gateway reports its requests (report_socket.h). Takes the place of that of an
+  // earlier process.
+  Result<UniqueFd> MakeReportSocket() const;
 
   // Writes the gateway's environment. Keeps the keys of root that are there. `restart`: makes the gateway
   // restart. Without it, the gateway restarts only if the settings are others.

@@ -172,6 +172,7 @@ class Service {
     }
     if (buckets_ != nullptr) {
       bucket_keeper_ = KeepBuckets(*buckets_);
+      request_counter_ = CountRequests(*buckets_);
     }
     TellOfChanges(options_.on_change);
     const auto looked = [this] {
@@ -239,6 +240,7 @@ class Service {
     }
     watchers_.clear();
     bucket_keeper_ = {};
+    request_counter_ = {};
     Status drained = engine_->lifecycle().Stop(CallWithin(kDrain));
     const milliseconds grace = drained.has_value() ? kReplies : milliseconds::zero();
     if (cosi_ != nullptr) {
@@ -387,7 +389,7 @@ class Service {
   std::unique_ptr<cosi::Server> cosi_;  // nullptr: it is not served
   std::unique_ptr<csi::kubelet::Registrar> registrar_;
   std::vector<std::unique_ptr<Starter>> starters_, mounters_;
-  std::jthread trimmer_, disk_watcher_, bucket_keeper_;
+  std::jthread trimmer_, disk_watcher_, bucket_keeper_, request_counter_;
   SpawnSubprocess hook_processes_;  // apart from those that may be stuck behind a disk
   Mutex hook_mutex_;
   std::unique_ptr<ChangeHook> change_hook_ ABSL_GUARDED_BY(hook_mutex_);  // nullptr: none is configured

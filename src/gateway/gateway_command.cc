@@ -19,7 +19,10 @@ std::vector<std::string> GatewayCommand(const std::string& versitygw, const Abso
       // quarryd rewrites users.json. A cached account would outlive its revocation, or keep an old secret.
       "--iam-cache-disable",
       // Without it, the admin interface is on the port of the clients.
-      "--admin-port", base + "/private/admin.sock", "--socket-perm", "0600", "posix",
+      "--admin-port", base + "/private/admin.sock", "--socket-perm", "0600",
+      // What quarryd counts requests by. versitygw drops the reports that it cannot deliver.
+      "--metrics-dogstatsd-servers", "unixgram://" + base + "/reports.sock", "--metrics-service-name",
+      "quarry", "posix",
       // Each request may keep a thread that waits for a disk, and the unit has a limit of threads (TasksMax).
       "--concurrency", "1000", "--bucketlinks", base + "/root"};
 }

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -408,6 +409,123 @@ class Process(unittest.TestCase):
         for secret in (served.root_keys[1], client.secret):
             self.assertNotIn(secret, arguments)
             self.assertNotIn(secret, log)
+
+
+class Reports:
+    """The socket on which quarryd receives what the gateway reports of its requests."""
+
+    def __init__(self):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        new = served.base / "reports.new"
+        self.socket.bind(str(new))
+        new.chmod(0o600)
+        if ROOT:
+            os.chown(new, USER, USER)
+        new.rename(served.base / "reports.sock")
+        self.lines = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    def take(self, seconds=0.1):
+        """Receives what is there, and what comes within this time."""
+        self.socket.settimeout(seconds)
+        try:
+            while True:
+                self.lines += self.socket.recv(65536).decode().splitlines()
+                self.socket.settimeout(0.01)
+        except TimeoutError:
+            pass
+
+    def own(self):
+        """[(name, value, tags)] of the lines that are not about the client library itself."""
+        found = []
+        for line in self.lines:
+            if not line.startswith("datadog.dogstatsd.client."):
+                name, rest = line.split(":", 1)
+                value, kind, tags, *_ = rest.split("|")
+                assert kind == "c" and tags.startswith("#"), line
+                found.append((name, int(value), dict(tag.split(":", 1) for tag in tags[1:].split(","))))
+        return found
+
+    def sum(self, name, **wanted):
+        return sum(value for one, value, tags in self.own() if one == f"versitygw.{name}" and wanted.items() <= tags.items())
+
+    def wait_for(self, count, name, **wanted):
+        def come():
+            self.take()
+            return self.sum(name, **wanted) >= count
+
+        wait_for(f"{count} {name} of {wanted}: {self.lines}", come)
+
+
+class Reporting(unittest.TestCase):
+    def test_each_request_is_reported_with_bucket_action_and_status(self):
+        bucket, client = new_account()
+        missing = f"{bucket}-missing"
+        with Reports() as reports:
+            self.assertEqual(client.put(bucket, "key", b"x" * 1000).status, 200)
+            self.assertEqual(client.put(bucket, "key", b"x" * 500).status, 200)
+            self.assertEqual(client.get(bucket, "key").status, 200)
+            self.assertEqual(client.head(bucket, "key").status, 200)
+            self.assertEqual(client.get(bucket, "other").status, 404)
+            self.assertEqual(served.client().get(bucket, "key").status, 403)
+            self.assertEqual(served.client(client.access, "wrong").get(bucket, "key").status, 403)
+            self.assertEqual(client.list(bucket).status, 200)
+            self.assertEqual(client.delete(bucket, "key").status, 204)
+            self.assertEqual(client.get(missing, "key").status, 404)
+            reports.wait_for(1, "failed_count", bucket=missing)
+            reports.take(3)
+            expected = (
+                ("success_count", 2, {"action": "PutObject", "status": "200"}),
+                ("success_count", 1, {"action": "GetObject", "status": "200"}),
+                ("success_count", 1, {"action": "HeadObject", "status": "200"}),
+                ("failed_count", 1, {"action": "GetObject", "status": "404"}),
+                ("failed_count", 2, {"action": "GetObject", "status": "403"}),
+                ("success_count", 1, {"action": "ListObjectsV2", "status": "200"}),
+                ("success_count", 1, {"action": "DeleteObject", "status": "204"}),
+                ("bytes_written", 1500, {"action": "PutObject", "status": "200"}),
+                ("bytes_read", 500, {"action": "GetObject", "status": "200"}),
+            )
+            for name, count, tags in expected:
+                self.assertEqual(reports.sum(name, bucket=bucket, **tags), count, f"{name} {tags}: {reports.lines}")
+            every = reports.sum("success_count", bucket=bucket) + reports.sum("failed_count", bucket=bucket)
+            self.assertEqual(every, 9, "each request counts once")
+            # quarryd refuses a line with another tag.
+            names = {tag for _, _, tags in reports.own() for tag in tags}
+            self.assertLessEqual(names, {"service", "method", "api", "action", "bucket", "status"})
+
+    def test_no_name_of_a_bucket_adds_a_line_or_a_tag_that_counts(self):
+        bucket, client = new_account()
+        with Reports() as reports:
+            for name in (f"x,bucket:{bucket}", f"x|#bucket:{bucket},status:200", f"x\nversitygw.success_count:9|c|#bucket:{bucket}"):
+                self.assertGreaterEqual(client.request("GET", f"/{name}").status, 400)
+            client.put(bucket, "key")
+            reports.wait_for(1, "success_count", bucket=bucket)
+            reports.take(3)
+            for line in reports.lines:
+                self.assertTrue(line.startswith(("versitygw.", "datadog.dogstatsd.client.")), line)
+            self.assertLessEqual(sum("success_count:9|" in line for line in reports.lines if line.startswith("versitygw.s")), 0)
+
+    def test_it_serves_without_a_receiver_and_finds_another_one(self):
+        bucket, client = new_account()
+        with Reports() as first:
+            client.put(bucket, "key")
+            first.wait_for(1, "success_count", bucket=bucket)
+        began = time.monotonic()
+        for _ in range(20):
+            self.assertEqual(client.put(bucket, "key").status, 200)
+        self.assertLess(time.monotonic() - began, 5)
+        with Reports() as second:
+            def again():
+                client.put(bucket, "key")
+                second.take()
+                return second.sum("success_count", bucket=bucket)
+
+            wait_for("reports to the second one", again)
 
 
 class Tls(unittest.TestCase):

@@ -216,6 +216,64 @@ constexpr auto kBucketFigures = std::to_array<Figure<Bucket>>({
      &HasContent},
 });
 
+using Requests = bucket::RequestCounts;
+constexpr auto kTrafficFigures = std::to_array<Figure<Requests>>({
+    {"quarry_bucket_received_bytes_total", "Bytes of objects that clients have written to a bucket",
+     [](const Requests& requests) { return static_cast<double>(requests.received); }, true},
+    {"quarry_bucket_sent_bytes_total", "Bytes of objects that clients have read from a bucket",
+     [](const Requests& requests) { return static_cast<double>(requests.sent); }, true},
+});
+
+// Calls `visit(operation, code, number)` for each kind of request.
+template <typename Visit>
+void ForEachKind(const Requests& requests, const Visit& visit) {
+  for (size_t operation = 0; operation < bucket::kOperations; ++operation) {
+    for (size_t code = 0; code < bucket::kCodeClasses; ++code) {
+      const auto as_operation = static_cast<bucket::Operation>(operation);
+      const auto as_code = static_cast<bucket::CodeClass>(code);
+      visit(as_operation, as_code, static_cast<double>(requests.Of(as_operation, as_code)));
+    }
+  }
+}
+
+void AppendRequests(const bucket::Figures& figures, std::vector<Gauge>& out) {
+  Gauge requests{"quarry_bucket_requests_total",
+                 "Requests that the S3 gateway has answered, by what they asked for and by their status"};
+  Gauge elsewhere{"quarry_s3_gateway_other_requests_total",
+                  "Requests that the S3 gateway has answered and that named no bucket of this node"};
+  requests.counts = elsewhere.counts = true;
+  Labelled<Requests> buckets;
+  for (const Bucket& one : figures.buckets) {
+    const auto found = figures.requests.find(one.id);
+    if (found == figures.requests.end()) {
+      continue;
+    }
+    buckets.push_back({{{"bucket", one.name}, {"pool", one.pool}}, &found->second});
+    ForEachKind(found->second, [&](bucket::Operation operation, bucket::CodeClass code, double number) {
+      MetricLabels labels = buckets.back().first;
+      labels["operation"] = bucket::OperationWord(operation);
+      labels["code"] = bucket::CodeClassWord(code);
+      requests.values.push_back({std::move(labels), number});
+    });
+  }
+  std::array<double, bucket::kCodeClasses> by_code{};
+  ForEachKind(figures.elsewhere, [&](bucket::Operation, bucket::CodeClass code, double number) {
+    by_code.at(static_cast<size_t>(code)) += number;
+  });
+  for (size_t code = 0; code < by_code.size(); ++code) {
+    elsewhere.values.push_back(
+        {{{"code", std::string(bucket::CodeClassWord(static_cast<bucket::CodeClass>(code)))}},
+         by_code.at(code)});
+  }
+  out.push_back(std::move(requests));
+  Append(kTrafficFigures, buckets, out);
+  out.push_back(std::move(elsewhere));
+  out.push_back({"quarry_s3_gateway_refused_reports_total",
+                 "Reports of the S3 gateway about its requests that quarryd could not read",
+                 {{{}, static_cast<double>(figures.refused_reports)}},
+                 true});
+}
+
 void AppendBuckets(const bucket::Figures& figures, std::vector<Gauge>& out) {
   out.push_back({"quarry_s3_gateway_healthy",
                  "1 if the S3 gateway answered when it was last asked, else 0",
@@ -225,6 +283,7 @@ void AppendBuckets(const bucket::Figures& figures, std::vector<Gauge>& out) {
     buckets.push_back({{{"bucket", one.name}, {"pool", one.pool}}, &one});
   }
   Append(kBucketFigures, buckets, out);
+  AppendRequests(figures, out);
 }
 
 }  // namespace

@@ -76,4 +76,8 @@ std::jthread KeepBuckets(bucket::Buckets& buckets) {
   });
 }
 
+std::jthread CountRequests(bucket::Buckets& buckets) {
+  return std::jthread([&buckets](const std::stop_token& stop) { buckets.TakeReports(stop); });
+}
+
 }  // namespace quarry::daemon

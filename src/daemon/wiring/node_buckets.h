@@ -19,4 +19,7 @@ Result<std::unique_ptr<bucket::Buckets>> MakeBuckets(const Options& options, eng
 // A thread that looks at the buckets again and again. `buckets` outlives it.
 std::jthread KeepBuckets(bucket::Buckets& buckets);
 
+// A thread that counts what the gateway reports of its requests. `buckets` outlives it.
+std::jthread CountRequests(bucket::Buckets& buckets);
+
 }  // namespace quarry::daemon

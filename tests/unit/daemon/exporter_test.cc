@@ -3,13 +3,18 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
+#include <thread>
+
+#include "base/unix_socket.h"
 #include "tests/fakes/fake_disk_health.h"
 #include "tests/fakes/fake_dm.h"
 #include "tests/fakes/fake_erase.h"
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
 #include "tests/fakes/fake_world.h"
+#include "tests/unit/bucket/buckets_fixture.h"
 
 namespace quarry::daemon {
 namespace {
@@ -82,6 +87,50 @@ TEST_F(ExporterTest, ASataDiskHasSectorsAndNoSpareBlocks) {
 TEST_F(ExporterTest, APoolHasItsFullestMetadataArea) {
   EXPECT_THAT(TextWith({}), AllOf(ContainsRegex("quarry_pool_metadata_free_bytes\\{pool=\"p\"\\} [1-9]"),
                                   ContainsRegex("quarry_pool_metadata_size_bytes\\{pool=\"p\"\\} [1-9]")));
+}
+
+class BucketMetricsTest : public bucket::BucketsTest {
+ protected:
+  // What quarryd shows once the gateway's reports have been counted.
+  std::string TextAfter(const std::string& reports) {
+    std::string text;
+    const std::jthread counter([&](const std::stop_token& stop) { buckets_->TakeReports(stop); });
+    const std::string socket = (path_ / "s3/reports.sock").string();
+    const sockaddr_un to = *UnixAddress(*AbsolutePath::Parse(socket));
+    const UniqueFd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    EXPECT_GT(sendto(fd.get(), reports.data(), reports.size(), 0, reinterpret_cast<const sockaddr*>(&to),
+                     sizeof to),
+              0);
+    const Exporter exporter([] { return uint64_t{0}; });
+    // The last report is none.
+    for (int i = 0; i < 2000 && text.find("quarry_s3_gateway_refused_reports_total 1") == std::string::npos;
+         ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      text = exporter.Text(*engine_, fakes::NoCommands(), "1", buckets_.get());
+    }
+    return text;
+  }
+};
+
+TEST_F(BucketMetricsTest, ABucketHasItsRequestsByOperationAndStatus) {
+  Create("logs");
+  const std::string text = TextAfter(
+      "versitygw.success_count:3|c|#action:PutObject,bucket:logs,status:200\n"
+      "versitygw.bytes_written:4096|c|#action:PutObject,bucket:logs,status:200\n"
+      "versitygw.failed_count:2|c|#action:GetObject,bucket:logs,status:403\n"
+      "versitygw.failed_count:5|c|#action:GetObject,bucket:ghost,status:404\n"
+      "nonsense\n");
+  const auto line = [](const char* operation, const char* code, const char* number) {
+    return std::string("quarry_bucket_requests_total{bucket=\"logs\",code=\"") + code + "\",operation=\"" +
+           operation + "\",pool=\"p\"} " + number + "\n";
+  };
+  EXPECT_THAT(text, AllOf(HasSubstr("# TYPE quarry_bucket_requests_total counter\n"),
+                          HasSubstr(line("put", "2xx", "3")), HasSubstr(line("get", "4xx", "2")),
+                          HasSubstr(line("list", "5xx", "0"))));
+  EXPECT_THAT(text, AllOf(HasSubstr("quarry_bucket_received_bytes_total{bucket=\"logs\",pool=\"p\"} 4096\n"),
+                          HasSubstr("quarry_bucket_sent_bytes_total{bucket=\"logs\",pool=\"p\"} 0\n"),
+                          HasSubstr("quarry_s3_gateway_other_requests_total{code=\"4xx\"} 5\n"),
+                          Not(HasSubstr("ghost"))));
 }
 
 }  // namespace

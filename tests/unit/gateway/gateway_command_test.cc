@@ -26,6 +26,7 @@ TEST(GatewayCommand, ServesTheRootAndKeepsTheAdminInterfacePrivate) {
   EXPECT_EQ(value_of("--admin-port"), "/run/quarry/s3/private/admin.sock");
   EXPECT_EQ(value_of("--socket-perm"), "0600");
   EXPECT_EQ(value_of("--iam-dir"), "/run/quarry/s3/iam");
+  EXPECT_EQ(value_of("--metrics-dogstatsd-servers"), "unixgram:///run/quarry/s3/reports.sock");
   for (const char* flag : {"--keep-alive", "--disable-acl", "--bucketlinks", "--iam-cache-disable"}) {
     EXPECT_THAT(argv, testing::Contains(flag));
   }

@@ -4,10 +4,12 @@ versitygw, LVM. Runs in a guest; see run.
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
 import unittest
+import urllib.request
 from pathlib import Path
 
 from s3_client import Client
@@ -18,7 +20,7 @@ COSI = "/run/quarry/cosi.sock"
 LOG = Path("/run/quarryd.log")
 QUARRYD = [
     "quarryd", "--endpoint=unix:///run/quarry/csi.sock", "--pool=main=vg", f"--cosi-endpoint=unix://{COSI}",
-    "--s3-user=quarry-s3", "--erase-rate=0", "--log-format=text",
+    "--s3-user=quarry-s3", "--erase-rate=0", "--log-format=text", "--metrics-address=127.0.0.1:9808",
 ]  # fmt: skip
 
 
@@ -32,6 +34,16 @@ def run(*words, status=0):
 def bucket(*words, status=0):
     text = run("quarryctl", "bucket", *words, "--json", status=status)
     return json.loads(text) if status == 0 else text
+
+
+def metric(name, **labels):
+    """The value of a metric of quarryd, None if it is not there."""
+    with urllib.request.urlopen("http://127.0.0.1:9808/metrics", timeout=20) as answer:
+        page = answer.read().decode()
+    for found, value in re.findall(rf"^{name}(?:{{(.*)}})? (\S+)$", page, re.MULTILINE):
+        if dict(re.findall(r'(\w+)="([^"]*)"', found)).items() >= labels.items():
+            return float(value)
+    return None
 
 
 def keys(granted):
@@ -166,6 +178,26 @@ class BucketsLife(unittest.TestCase):
         self.assertNotEqual(s3.get("photos", "a/b").status, 200)
         wait_for("the object is there again", lambda: s3.get("photos", "a/b").status == 200)
         self.assertEqual(s3.put("photos", "after").status, 200)
+
+    def test_56_requests_are_counted_also_after_quarryd_was_killed(self):
+        def requests(operation, code):
+            return metric("quarry_bucket_requests_total", bucket="photos", operation=operation, code=code)
+
+        def received():
+            return metric("quarry_bucket_received_bytes_total", bucket="photos")
+
+        s3 = self.client(self.owner)
+        wait_for("the gateway has reported what came before", lambda: requests("put", "2xx") > 0)
+        time.sleep(5)  # reports come every two seconds
+        puts, refused, bytes_before = requests("put", "2xx"), requests("get", "4xx"), received()
+        self.assertEqual(s3.put("photos", "counted", b"x" * 1000).status, 200)
+        self.assertEqual(Client(ADDRESS).get("photos", "counted").status, 403)
+        wait_for("the put is counted", lambda: requests("put", "2xx") == puts + 1)
+        wait_for("the refused get is counted", lambda: requests("get", "4xx") == refused + 1)
+        wait_for("the bytes are counted", lambda: received() == bytes_before + 1000)
+        self.assertEqual(metric("quarry_s3_gateway_refused_reports_total"), 0)
+        self.assertEqual((metric("quarry_s3_gateway_healthy"), metric("quarry_s3_gateway_full")), (1, 0))
+        self.assertEqual(s3.delete("photos", "counted").status, 204)
 
     def test_60_it_grows_while_it_serves(self):
         s3 = self.client(self.owner)
