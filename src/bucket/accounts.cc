@@ -151,6 +151,7 @@ Result<GrantRecord> Buckets::RecordFor(const GrantRequest& request) const {
                    fmt::format("account '{}' exists with other buckets or other access", request.account));
     }
     present = *InForceLocked().at(request.account);
+    present->all = wanted;  // a record that still names a revoked bucket is mended
   }
   if (!present.has_value() && inherited_.contains(request.account)) {
     return Error(Code::kUnavailable,

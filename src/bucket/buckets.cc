@@ -128,10 +128,10 @@ Result<CreateResult> Buckets::Create(const CreateRequest& request, const Call& c
     return Unfinished(std::move(up.error()), "the volume is made; bringing the bucket up");
   }
   if (const Status serves = config_.probe(); !serves.has_value()) {
+    const char* const hint = serves.error().code() == Code::kBusy ? "" : ": is quarry-gateway running?";
     return Error(Code::kUnavailable,
-                 fmt::format("bucket '{}' is made, but the gateway does not serve it: {}: is quarry-gateway "
-                             "running?",
-                             request.name, serves.error().message()));
+                 fmt::format("bucket '{}' is made, but the gateway does not serve it: {}{}", request.name,
+                             serves.error().message(), hint));
   }
   {
     const MutexLock lock(mutex_);

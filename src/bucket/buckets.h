@@ -31,7 +31,7 @@ struct BucketsConfig {
   Owner gateway;               // the gateway's user
   GatewaySettings settings;
   std::string url;  // what clients are told
-  // Whether the gateway answers; an error says why not.
+  // Whether the gateway serves; an error says why not. kBusy: it is well, but new requests wait.
   std::function<Status()> probe;
   // Whether something is mounted there. Tests without a kernel say yes.
   std::function<bool(const AbsolutePath&)> is_mount_point;
@@ -41,11 +41,15 @@ struct BucketsConfig {
   std::chrono::milliseconds look_limit{5000};  // then a round goes on to the next bucket
   // Then its disk counts as silent. Longer than a look takes at a disk that answers, with count and sweep.
   std::chrono::milliseconds silent_after{30'000};
+  // From one probe of a full gateway to the next: each may keep a connection of the gateway until it has
+  // room.
+  std::chrono::milliseconds full_interval{10'000};
 };
 
 // How many objects and bytes each bucket has, and which requests came, for monitoring.
 struct Figures {
-  bool gateway_healthy = false;
+  bool gateway_healthy = false;                   // clients are served
+  bool gateway_full = false;                      // it is well, but new requests wait
   std::vector<Bucket> buckets;                    // with content as of the last round that could read it
   std::map<std::string, RequestCounts> requests;  // by the id of the bucket
   RequestCounts elsewhere;                        // requests that named none of these buckets
@@ -209,11 +213,14 @@ class Buckets final : public BucketApi {
   RequestCounts elsewhere_ ABSL_GUARDED_BY(mutex_);
   uint64_t refused_reports_ ABSL_GUARDED_BY(mutex_) = 0;
   bool gateway_healthy_ ABSL_GUARDED_BY(mutex_) = false;
+  bool gateway_full_ ABSL_GUARDED_BY(mutex_) = false;
   std::string gateway_problem_ ABSL_GUARDED_BY(mutex_) = "the gateway has not been asked yet";
   // Of the thread that calls Round.
   int unhealthy_rounds_ = 0;
-  SteadyTime restarted_ = {};
-  bool told_unhealthy_ = false;
+  SteadyTime restarted_ = {}, probed_ = {};
+  int full_rounds_ = 0;
+  enum class Told { kNothing, kFull, kUnhealthy };  // of the gateway, to the log
+  Told told_ = Told::kNothing;
   std::map<std::string, Look> looks_;  // by id. Destroyed first: they use all of the above
 };
 

@@ -1,65 +1,38 @@
+// What versitygw's limits are (1.8.0): --concurrency bounds the requests that are at work in the file system,
+// and the next one waits, without a time limit. A PUT has its slot until its body has come. /healthz needs no
+// slot, so it says nothing of whether clients are served. A request without a key does need one: versitygw
+// looks whether the policy of the bucket lets everyone in. tests/gateway holds all of this.
 #include "bucket/gateway_probe.h"
 
 #include <netdb.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <array>
 #include <charconv>
-#include <memory>
-#include <string_view>
 
 #include <fmt/format.h>
-
-#include "base/call.h"
-#include "base/unique_fd.h"
 
 namespace quarry::bucket {
 namespace {
 
 constexpr uint32_t kMostPort = 65535;
 
-// Waits until the socket is ready for `events`.
-Status WaitFor(int fd, short events, const Call& call) {  // NOLINT(google-runtime-int): poll(2) has it so
-  pollfd wanted{.fd = fd, .events = events, .revents = 0};
-  const int n = poll(&wanted, 1, static_cast<int>(call.Remaining().count()));
-  if (n < 0) {
-    return ErrnoError("waiting for the gateway");
-  }
-  return n > 0 ? Ok() : Status(Error(Code::kTimeout, "the gateway does not answer in time"));
+std::string Request(std::string_view path) {
+  return fmt::format("GET {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", path);
 }
 
-struct FreeAddresses {
-  void operator()(addrinfo* list) const { freeaddrinfo(list); }
-};
+// "HTTP/1.1 404 Not Found" of an answer.
+std::string_view FirstLine(std::string_view answer) {
+  return answer.substr(0, answer.find_first_of("\r\n"));
+}
 
-Result<UniqueFd> Connect(const HostAndPort& to, const Call& call) {
-  // A gateway that listens on every address answers on the loopback too.
-  const std::string host = to.host == "0.0.0.0" ? "127.0.0.1" : to.host == "::" ? "::1" : to.host;
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), to.port.c_str(), &hints, &found) != 0) {
-    return Error(Code::kInvalidArgument, fmt::format("'{}' is no address", host));
-  }
-  const std::unique_ptr<addrinfo, FreeAddresses> address(found);
-  UniqueFd fd(socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd.valid()) {
-    return ErrnoError("making a socket");
-  }
-  if (connect(fd.get(), address->ai_addr, address->ai_addrlen) != 0 && errno != EINPROGRESS) {
-    return ErrnoError("connecting to the gateway");
-  }
-  QUARRY_TRY(WaitFor(fd.get(), POLLOUT, call));
-  int error = 0;
-  socklen_t length = sizeof error;
-  if (getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0) {
-    return ErrnoError("connecting to the gateway", error);
-  }
-  return fd;
+bool HasStatus(std::string_view answer, std::string_view status) {
+  const std::string_view line = FirstLine(answer);
+  return line.starts_with("HTTP/1.1 ") && line.substr(9).starts_with(status);
+}
+
+Status NotServed(std::string_view answer) {
+  return answer.empty() ? Error(Code::kUnavailable, "the gateway closed the connection")
+                        : Error(Code::kUnavailable,
+                                fmt::format("the gateway answers '{}'", FirstLine(answer).substr(0, 100)));
 }
 
 }  // namespace
@@ -93,31 +66,25 @@ Result<HostAndPort> ParseListen(const std::string& listen) {
 }
 
 Status ProbeGateway(const std::string& listen, bool tls, std::chrono::milliseconds patience) {
-  const Call call = CallWithin(patience);
+  constexpr std::string_view kFull =
+      "the gateway is well, but all its slots are taken by requests that go on, so new requests wait: look "
+      "for "
+      "clients that send or read slowly, and for buckets whose disks are slow";
   QUARRY_ASSIGN(const HostAndPort to, ParseListen(listen));
-  QUARRY_ASSIGN(const UniqueFd fd, Connect(to, call));
-  if (tls) {
-    return Ok();
-  }
-  constexpr std::string_view kAsk = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-  if (send(fd.get(), kAsk.data(), kAsk.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(kAsk.size())) {
-    return ErrnoError("asking the gateway");
-  }
-  std::string answer;
-  while (answer.find('\n') == std::string::npos && answer.size() < 256) {
-    QUARRY_TRY(WaitFor(fd.get(), POLLIN, call));
-    std::array<char, 256> piece{};
-    const ssize_t n = recv(fd.get(), piece.data(), piece.size(), 0);
-    if (n <= 0) {
-      return n == 0 ? Status(Error(Code::kUnavailable, "the gateway closed the connection"))
-                    : Status(ErrnoError("reading the gateway's answer"));
+  const auto answer = AskOnce(to, tls, Request(fmt::format("/{}", kProbedBucket)), CallWithin(patience));
+  if (answer.has_value()) {
+    if (HasStatus(*answer, "404 ") && answer->find("NoSuchBucket") != std::string::npos) {
+      return Ok();
     }
-    answer.append(piece.data(), static_cast<size_t>(n));
+    return HasStatus(*answer, "503 ") ? Status(Error(Code::kBusy, std::string(kFull))) : NotServed(*answer);
   }
-  return answer.starts_with("HTTP/1.1 200 ")
-             ? Ok()
-             : Status(Error(Code::kUnavailable,
-                            fmt::format("the gateway answers '{}'", answer.substr(0, answer.find('\r')))));
+  if (answer.error().code() != Code::kTimeout) {
+    return answer.error();
+  }
+  // Does it hang, or only wait for a slot?
+  const auto health = AskOnce(to, tls, Request("/healthz"), CallWithin(patience));
+  return health.has_value() && HasStatus(*health, "200 ") ? Status(Error(Code::kBusy, std::string(kFull)))
+                                                          : Status(answer.error());
 }
 
 }  // namespace quarry::bucket

@@ -1,6 +1,7 @@
 // Counts what clients ask of each bucket.
 
 #include "bucket/buckets.h"
+#include "bucket/gateway_probe.h"
 #include "bucket/report_socket.h"
 
 namespace quarry::bucket {
@@ -21,7 +22,7 @@ void Buckets::TakeReport(std::string_view line) {
   const MutexLock lock(mutex_);
   if (!report.has_value()) {
     ++refused_reports_;
-  } else if (report->what != GatewayReport::What::kOther) {
+  } else if (report->what != GatewayReport::What::kOther && report->bucket != kProbedBucket) {
     Add(*report, CountsOfLocked(report->bucket));
   }
 }

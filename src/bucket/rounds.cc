@@ -22,6 +22,7 @@ constexpr uint64_t kMostCounted = 10'000'000;
 constexpr minutes kSweepInterval{60};
 constexpr milliseconds kSweepLimit{10'000};
 constexpr int kRoundsBeforeRestart = 3;
+constexpr int kRoundsOfFull = 2;         // then it is not only slow for a moment
 constexpr seconds kRestartInterval{60};  // a gateway that cannot run is not helped by more restarts
 
 SteadyTime Now() {
@@ -249,26 +250,41 @@ void Buckets::DropGone(const std::set<std::string>& seen, const std::set<std::st
   }
 }
 
+// A gateway that is well but full is told, and never restarted: a restart would cut every client off, and the
+// clients that took all slots would take them again.
 bool Buckets::LookAtGateway() {
+  if (full_rounds_ >= kRoundsOfFull && Now() - probed_ < config_.full_interval) {
+    return false;
+  }
   const Status probed = config_.probe();
-  unhealthy_rounds_ = probed.has_value() ? 0 : unhealthy_rounds_ + 1;
+  probed_ = Now();
+  const bool full = !probed.has_value() && probed.error().code() == Code::kBusy;
+  full_rounds_ = full ? full_rounds_ + 1 : 0;
+  unhealthy_rounds_ = probed.has_value() || full ? 0 : unhealthy_rounds_ + 1;  // a full one answers
+  const std::string problem = probed.has_value() ? ""
+                              : full             ? probed.error().message()
+                                                 : "the gateway does not serve: " + probed.error().message();
   {
     const MutexLock lock(mutex_);
     gateway_healthy_ = probed.has_value();
-    gateway_problem_ = probed.has_value() ? "" : "the gateway does not serve: " + probed.error().message();
+    gateway_full_ = full;
+    gateway_problem_ = problem;
   }
   if (probed.has_value()) {
-    if (told_unhealthy_) {
+    if (told_ != Told::kNothing) {
       log_.Info("the gateway serves again");
     }
-    told_unhealthy_ = false;
+    told_ = Told::kNothing;
     return true;
   }
+  if (full_rounds_ >= kRoundsOfFull && told_ != Told::kFull) {
+    log_.Warning("the gateway is full", {{"detail", problem}});
+    told_ = Told::kFull;
+  }
   if (unhealthy_rounds_ >= kRoundsBeforeRestart) {
-    if (!told_unhealthy_) {
-      log_.Warning("the gateway does not serve: is quarry-gateway running?",
-                   {{"detail", probed.error().message()}});
-      told_unhealthy_ = true;
+    if (told_ != Told::kUnhealthy) {
+      log_.Warning("the gateway does not serve: is quarry-gateway running?", {{"detail", problem}});
+      told_ = Told::kUnhealthy;
     }
     // A gateway that does not listen yet is starting, and a restart would begin that again. quarry-gateway
     // itself starts one that has ended.
@@ -343,6 +359,7 @@ Figures Buckets::CurrentFigures() const {
   Figures out;
   const MutexLock lock(mutex_);
   out.gateway_healthy = gateway_healthy_;
+  out.gateway_full = gateway_full_;
   for (const auto& [id, known] : known_) {
     out.buckets.push_back(DescribeLocked(known));
     out.buckets.back().content = known.linked ? known.content : std::nullopt;

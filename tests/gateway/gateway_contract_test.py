@@ -8,6 +8,7 @@ versitygw cannot be built.
 import hashlib
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -460,6 +461,62 @@ class Reports:
             return self.sum(name, **wanted) >= count
 
         wait_for(f"{count} {name} of {wanted}: {self.lines}", come)
+
+
+class Slots(unittest.TestCase):
+    """quarryd's probe asks for a bucket that does not exist (src/bucket/gateway_probe.cc)."""
+
+    PROBED = "/xn--quarry-probe"
+
+    def probe(self, timeout=60):
+        connection = served.client().connection(timeout)
+        try:
+            connection.request("GET", self.PROBED)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def test_a_request_without_a_key_for_a_missing_bucket_is_404(self):
+        status, body = self.probe()
+        self.assertEqual(status, 404)
+        self.assertIn(b"<Code>NoSuchBucket</Code>", body)
+
+    def test_bodies_that_do_not_come_take_all_slots_and_the_probe_waits_for_one(self):
+        arguments = Path(f"/proc/{served.pid()}/cmdline").read_bytes().decode().split("\0")
+        slots = int(arguments[arguments.index("--concurrency") + 1])
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        bucket, client = new_account()
+        slow = []
+        self.addCleanup(lambda: [connection.close() for connection in slow])
+        for number in range(slots):
+            path = f"/{bucket}/slow-{number}"
+            connection = client.connection()
+            connection.putrequest("PUT", path, skip_host=True)
+            for name, value in client.headers("PUT", path, body_hash="UNSIGNED-PAYLOAD").items():
+                connection.putheader(name, value)
+            connection.putheader("content-length", "1000000")
+            # It begins to work on a request when it has the first 8 KiB.
+            connection.endheaders(b"x" * 16384)
+            slow.append(connection)
+
+        def waits():
+            try:
+                return self.probe(2) and False
+            except TimeoutError:
+                return True
+
+        wait_for("the probe waits", waits, 120)
+        # It is well all the same, and this is how quarryd tells it from one that hangs.
+        self.assertTrue(served.healthy())
+        with self.assertRaises(TimeoutError):
+            self.probe(2)
+        # One client that leaves makes room, also for the probes that waited before.
+        for connection in slow[:10]:
+            connection.close()
+        wait_for("the probe has a slot", lambda: not waits(), 60)
 
 
 class Reporting(unittest.TestCase):

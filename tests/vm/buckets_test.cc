@@ -28,8 +28,11 @@ std::string ReadAll(const fs::path& path) {
 class StandIn {
  public:
   StandIn() {
-    server_.Get("/healthz",
-                [](const httplib::Request&, httplib::Response& response) { response.status = 200; });
+    // What quarryd's probe asks for: a bucket that does not exist.
+    server_.Get("/.*", [](const httplib::Request&, httplib::Response& response) {
+      response.status = 404;
+      response.set_content("<Error><Code>NoSuchBucket</Code></Error>", "application/xml");
+    });
     thread_ = std::thread([this] { server_.listen("127.0.0.1", 7070); });
     Eventually([this] { return server_.is_running(); }, 20);
   }

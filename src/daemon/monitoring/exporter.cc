@@ -276,8 +276,11 @@ void AppendRequests(const bucket::Figures& figures, std::vector<Gauge>& out) {
 
 void AppendBuckets(const bucket::Figures& figures, std::vector<Gauge>& out) {
   out.push_back({"quarry_s3_gateway_healthy",
-                 "1 if the S3 gateway answered when it was last asked, else 0",
+                 "1 if the S3 gateway served requests when it was last asked, else 0",
                  {{{}, figures.gateway_healthy ? 1.0 : 0.0}}});
+  out.push_back({"quarry_s3_gateway_full",
+                 "1 if the S3 gateway was well when it was last asked, but new requests had to wait, else 0",
+                 {{{}, figures.gateway_full ? 1.0 : 0.0}}});
   Labelled<Bucket> buckets;
   for (const Bucket& one : figures.buckets) {
     buckets.push_back({{{"bucket", one.name}, {"pool", one.pool}}, &one});

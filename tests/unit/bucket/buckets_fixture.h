@@ -75,7 +75,8 @@ class BucketsTest : public testing::Test {
                                .prove_mount = [this](int folder, dev_t) { return prove_(folder); },
                                .steps = &death_,
                                .look_limit = look_limit_,
-                               .silent_after = silent_after_},
+                               .silent_after = silent_after_,
+                               .full_interval = full_interval_},
                               *engine_, log_);
     ASSERT_TRUE(made.has_value()) << made.error().message();
     buckets_ = std::move(*made);
@@ -148,6 +149,7 @@ class BucketsTest : public testing::Test {
   // Whether an open folder is the mount of a bucket's volume.
   std::function<Status(int)> prove_ = [](int) { return Ok(); };
   milliseconds silent_after_{30000};
+  milliseconds full_interval_{10000};
   milliseconds look_limit_{20000};  // longer than a look takes on the slowest machine
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<Buckets> buckets_;

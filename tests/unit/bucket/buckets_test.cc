@@ -59,6 +59,46 @@ TEST_F(BucketsTest, AHangingGatewayIsRestartedOnce) {
   EXPECT_EQ(Environment(), now) << "a restart of quarryd leaves the gateway alone";
 }
 
+TEST_F(BucketsTest, AFullGatewayIsToldAndNeverRestarted) {
+  full_interval_ = milliseconds(0);
+  Restart();
+  const std::string id = Create("logs");
+  EXPECT_TRUE(buckets_->Round(Soon()));
+  const std::string before = Environment();
+  gateway_ = Error(Code::kBusy, "all slots are taken");
+  for (int round = 0; round < 10; ++round) {
+    EXPECT_FALSE(buckets_->Round(Soon()));
+  }
+  EXPECT_EQ(Environment(), before);
+  EXPECT_TRUE(buckets_->CurrentFigures().gateway_full);
+  EXPECT_FALSE(buckets_->CurrentFigures().gateway_healthy);
+  const auto full = buckets_->Find(id, Soon());
+  EXPECT_FALSE(full->serving);
+  EXPECT_EQ(full->problem, "all slots are taken");
+  EXPECT_TRUE(IsLinked("logs")) << "clients that have a slot go on";
+  gateway_ = Ok();
+  EXPECT_TRUE(buckets_->Round(Soon()));
+  EXPECT_FALSE(buckets_->CurrentFigures().gateway_full);
+  EXPECT_EQ(buckets_->Find(id, Soon())->problem, "");
+}
+
+// Each probe of a full gateway keeps a connection of it.
+TEST_F(BucketsTest, AFullGatewayIsAskedSeldom) {
+  full_interval_ = std::chrono::hours(1);
+  Restart();
+  gateway_ = Error(Code::kBusy, "all slots are taken");
+  EXPECT_FALSE(buckets_->Round(Soon()));
+  EXPECT_FALSE(buckets_->Round(Soon()));
+  gateway_ = Ok();
+  EXPECT_FALSE(buckets_->Round(Soon())) << "it was not asked again";
+  // One slow answer alone does not make it wait.
+  Restart();
+  gateway_ = Error(Code::kBusy, "all slots are taken");
+  EXPECT_FALSE(buckets_->Round(Soon()));
+  gateway_ = Ok();
+  EXPECT_TRUE(buckets_->Round(Soon()));
+}
+
 TEST_F(BucketsTest, AGatewayThatStartsIsNotRestarted) {
   const std::string before = Environment();
   gateway_ = ErrnoError("connecting to the gateway", ECONNREFUSED);

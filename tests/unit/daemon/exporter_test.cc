@@ -133,5 +133,13 @@ TEST_F(BucketMetricsTest, ABucketHasItsRequestsByOperationAndStatus) {
                           Not(HasSubstr("ghost"))));
 }
 
+TEST_F(BucketMetricsTest, AFullGatewayIsNotHealthy) {
+  const Exporter exporter([] { return uint64_t{0}; });
+  gateway_ = Error(Code::kBusy, "all slots are taken");
+  (void)buckets_->Round(Soon());
+  EXPECT_THAT(exporter.Text(*engine_, fakes::NoCommands(), "1", buckets_.get()),
+              AllOf(HasSubstr("quarry_s3_gateway_healthy 0\n"), HasSubstr("quarry_s3_gateway_full 1\n")));
+}
+
 }  // namespace
 }  // namespace quarry::daemon

@@ -87,6 +87,7 @@ LIBRARIES = {
                   "ctl": (".cc", "src/ctl/json_text.h")},
     "prometheus/": {"daemon": SOURCE},
     "httplib.h": {"daemon": SOURCE},
+    "openssl/": {"bucket": SOURCE},
     "zlib.h": {"lvm": SOURCE},
     "fmt/": {room: ANY for room in ROOMS},
 }
