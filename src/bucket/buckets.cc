@@ -129,9 +129,8 @@ Result<CreateResult> Buckets::Create(const CreateRequest& request, const Call& c
   }
   if (const Status serves = config_.probe(); !serves.has_value()) {
     const char* const hint = serves.error().code() == Code::kBusy ? "" : ": is quarry-gateway running?";
-    return Error(Code::kUnavailable,
-                 fmt::format("bucket '{}' is made, but the gateway does not serve it: {}{}", request.name,
-                             serves.error().message(), hint));
+    return Error(Code::kUnavailable, fmt::format("bucket '{}' is made, but {}{}", request.name,
+                                                 ProblemOfGateway(serves.error()), hint));
   }
   {
     const MutexLock lock(mutex_);

@@ -162,6 +162,7 @@ class Buckets final : public BucketApi {
   Status LookAtContent(const Known& known, const Call& call);
   void DropGone(const std::set<std::string>& seen, const std::set<std::string>& unread, const Call& call);
   bool LookAtGateway();
+  std::string ProblemOfGateway(const Error& probed) const;
 
   // --- requests.cc
   void TakeReport(std::string_view line);

@@ -250,6 +250,15 @@ void Buckets::DropGone(const std::set<std::string>& seen, const std::set<std::st
   }
 }
 
+std::string Buckets::ProblemOfGateway(const Error& probed) const {
+  if (probed.code() == Code::kBusy) {
+    return probed.message();
+  }
+  const std::string told = folder_.GatewayProblem();
+  return fmt::format("the gateway does not serve: {}{}{}", probed.message(),
+                     told.empty() ? "" : ": quarry-gateway says: ", told);
+}
+
 // A gateway that is well but full is told, and never restarted: a restart would cut every client off, and the
 // clients that took all slots would take them again.
 bool Buckets::LookAtGateway() {
@@ -261,9 +270,7 @@ bool Buckets::LookAtGateway() {
   const bool full = !probed.has_value() && probed.error().code() == Code::kBusy;
   full_rounds_ = full ? full_rounds_ + 1 : 0;
   unhealthy_rounds_ = probed.has_value() || full ? 0 : unhealthy_rounds_ + 1;  // a full one answers
-  const std::string problem = probed.has_value() ? ""
-                              : full             ? probed.error().message()
-                                                 : "the gateway does not serve: " + probed.error().message();
+  const std::string problem = probed.has_value() ? "" : ProblemOfGateway(probed.error());
   {
     const MutexLock lock(mutex_);
     gateway_healthy_ = probed.has_value();

@@ -25,9 +25,12 @@ constexpr mode_t kSecret = 0600;
 constexpr size_t kMostEnvironment = 64 << 10;
 // 400 accounts in each of 20 buckets. The gateway's user could make the file larger.
 constexpr size_t kMostUsers = 4 << 20;
+constexpr size_t kMostProblem = 4096;
+constexpr size_t kShownOfProblem = 500;
 constexpr const char* kUsers = "users.json";
 constexpr const char* kEnvironment = "gateway.env";
 constexpr const char* kLocks = ".vgwlocks";
+constexpr const char* kProblem = "problem";       // as in gateway/problem_file.cc
 constexpr const char* kReports = "reports.sock";  // as in gateway/gateway_command.cc
 
 Owner Self() {
@@ -116,14 +119,14 @@ Result<ServedFolder> ServedFolder::Make(const AbsolutePath& given, const Absolut
   QUARRY_ASSIGN(UniqueFd root,
                 own ? MakeFolder(top.get(), "root", Self(), kOpen) : MakeSpareRoot(top.get(), spare));
   QUARRY_ASSIGN(UniqueFd iam, MakeFolder(top.get(), "iam", Self(), kOpen));
-  QUARRY_TRY(MakeFolder(top.get(), "private", gateway, kPrivate));
+  QUARRY_ASSIGN(UniqueFd of_gateway, MakeFolder(top.get(), "private", gateway, kPrivate));
   QUARRY_TRY(MakeFolder(root.get(), kLocks, gateway, kPrivate));
   if (faccessat(top.get(), kEnvironment, F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
     QUARRY_TRY(RemoveLinks(root.get()));  // the first start since the reboot
   }
   const AbsolutePath root_path = own ? *AbsolutePath::Parse(path.str() + "/root") : spare;
   return ServedFolder(path, root_path, gateway, std::move(top), std::move(volumes), std::move(root),
-                      std::move(iam));
+                      std::move(iam), std::move(of_gateway));
 }
 
 AbsolutePath ServedFolder::MountPoint(const std::string& lv) const {
@@ -194,6 +197,13 @@ Status ServedFolder::WriteUsers(const std::string& text) const {
 
 std::string ServedFolder::ReadUsers() const {
   return ReadFile(iam_.get(), kUsers, kMostUsers).value_or("");
+}
+
+std::string ServedFolder::GatewayProblem() const {
+  std::string text = ReadFile(private_.get(), kProblem, kMostProblem).value_or("");
+  text.resize(std::min(text.size(), kShownOfProblem));
+  std::ranges::replace_if(text, [](char c) { return c < ' ' || c > '~'; }, ' ');
+  return text;
 }
 
 Result<UniqueFd> ServedFolder::MakeReportSocket() const {

@@ -50,27 +50,32 @@ class ServedFolder {
   // earlier process.
   Result<UniqueFd> MakeReportSocket() const;
 
+  // What quarry-gateway says of a gateway that does not run; empty: nothing. The gateway's user writes it, so
+  // it is one short line of printable characters, whatever is in the file.
+  std::string GatewayProblem() const;
+
   // Writes the gateway's environment. Keeps the keys of root that are there. `restart`: makes the gateway
   // restart. Without it, the gateway restarts only if the settings are others.
   Status WriteEnvironment(const GatewaySettings& settings, bool restart) const;
 
  private:
   ServedFolder(AbsolutePath path, AbsolutePath root_path, Owner gateway, UniqueFd top, UniqueFd volumes,
-               UniqueFd root, UniqueFd iam)
+               UniqueFd root, UniqueFd iam, UniqueFd own)
       : path_(std::move(path)),
         root_path_(std::move(root_path)),
         gateway_(gateway),
         top_(std::move(top)),
         volumes_(std::move(volumes)),
         root_(std::move(root)),
-        iam_(std::move(iam)) {}
+        iam_(std::move(iam)),
+        private_(std::move(own)) {}
 
   bool IsLinkedTo(const std::string& name, const std::string& target) const;
   std::string TargetOf(const std::string& lv) const;
 
   AbsolutePath path_, root_path_;
   Owner gateway_;
-  UniqueFd top_, volumes_, root_, iam_;
+  UniqueFd top_, volumes_, root_, iam_, private_;
 };
 
 }  // namespace quarry::bucket

@@ -15,6 +15,7 @@
 #include "gateway/child.h"
 #include "gateway/gateway_command.h"
 #include "gateway/privileges.h"
+#include "gateway/problem_file.h"
 
 namespace quarry::gateway {
 namespace {
@@ -24,6 +25,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kGrace{2000};         // from SIGTERM to SIGKILL
 constexpr milliseconds kLook{5000};          // to the next look at the files, whatever inotify says
 constexpr milliseconds kLookForFolder{500};  // while there is no folder to watch
+constexpr milliseconds kVersionLimit{8000};  // of `versitygw --version`; the unit's time to stop is longer
 
 SteadyTime Now() {
   return std::chrono::steady_clock::now();
@@ -109,7 +111,8 @@ Keeper::Keeper(KeeperSettings settings, const Logger& log, UniqueFd signals, Uni
       log_(&log),
       path_(AbsolutePath::Parse(settings_.folder.str() + "/gateway.env").value()),
       signals_(std::move(signals)),
-      changes_(std::move(changes)) {}
+      changes_(std::move(changes)),
+      version_(settings_.any_version, kVersionLimit) {}
 
 Status Keeper::Run() {
   while (true) {
@@ -168,6 +171,8 @@ void Keeper::Ended(int status) {
   const auto ran = std::chrono::duration_cast<milliseconds>(Now() - started_);
   const milliseconds wait = back_off_.Next(ran);
   next_start_ = Now() + wait;
+  TellProblem(settings_.folder,
+              fmt::format("versitygw ended with {}: quarry-gateway's log has its words", HowItEnded(status)));
   log_->Warning("versitygw ended", {{"how", HowItEnded(status)},
                                     {"ran_ms", static_cast<int64_t>(ran.count())},
                                     {"restart_in_ms", static_cast<int64_t>(wait.count())}});
@@ -249,7 +254,26 @@ void Keeper::StartIfDue() {
   }
 }
 
+std::optional<std::string> Keeper::CheckVersion() {
+  auto version = version_.Check(settings_.versitygw, processes_);
+  if (version.has_value()) {
+    version_problem_.clear();
+    return *version;
+  }
+  next_start_ = Now() + back_off_.Next(milliseconds(0));
+  if (version.error().message() != version_problem_) {
+    version_problem_ = version.error().message();
+    log_->Error("cannot start versitygw", {{"error", version_problem_}});
+    TellProblem(settings_.folder, version_problem_);
+  }
+  return std::nullopt;
+}
+
 void Keeper::Start(const EnvironmentFile& file) {
+  const std::optional<std::string> version = CheckVersion();
+  if (!version.has_value()) {
+    return;
+  }
   WarnOfUnreadableFiles(file, *log_);
   WarnOfMissingAttributes(settings_.folder, *log_);
   RemoveLockFiles(settings_.folder);
@@ -261,11 +285,18 @@ void Keeper::Start(const EnvironmentFile& file) {
     log_->Error("cannot start versitygw", {{"error", child.error().message()},
                                            {"uid", static_cast<int64_t>(file.owner)},
                                            {"retry_in_ms", static_cast<int64_t>(wait.count())}});
+    TellProblem(settings_.folder, "cannot start versitygw: " + child.error().message());
     return;
+  }
+  TellProblem(settings_.folder, "");
+  if (*version != PinnedVersion()) {
+    log_->Warning("this versitygw was not tested with Quarry, and runs because of --any-versitygw",
+                  {{"version", *version}, {"tested", PinnedVersion()}});
   }
   child_ = *child;
   started_ = Now();
   log_->Info("started versitygw", {{"pid", static_cast<int64_t>(child_)},
+                                   {"version", *version},
                                    {"listen", ValueOf(file.variables, "VGW_PORT")},
                                    {"generation", ValueOf(file.variables, "QUARRY_GENERATION")}});
 }

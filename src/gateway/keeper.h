@@ -16,12 +16,14 @@
 #include "base/unique_fd.h"
 #include "gateway/back_off.h"
 #include "gateway/environment_file.h"
+#include "gateway/gateway_version.h"
 
 namespace quarry::gateway {
 
 struct KeeperSettings {
-  AbsolutePath folder;    // what quarryd and the gateway share
-  std::string versitygw;  // the program
+  AbsolutePath folder;       // what quarryd and the gateway share
+  std::string versitygw;     // the program
+  bool any_version = false;  // also a version that was not tested with Quarry
 };
 
 // One per process, used from the main thread while there is no other: it forks, receives signals, reaps every
@@ -45,6 +47,8 @@ class Keeper {
   Status LookAtFile();
   Status Take(EnvironmentFile file);
   void LookAtCertificate();
+  // The version of versitygw if it may run.
+  std::optional<std::string> CheckVersion();
   void Start(const EnvironmentFile& file);
   void StartIfDue();
   void EndChild();
@@ -59,6 +63,9 @@ class Keeper {
   std::optional<EnvironmentFile> file_;
   std::optional<FileMark> mark_;
   std::string problem_;  // of gateway.env, as last logged
+  VersionCheck version_;
+  std::string version_problem_;  // as last logged
+  SpawnSubprocess processes_;
   std::vector<std::optional<FileMark>> certificate_;
   pid_t child_ = -1;
   SteadyTime started_{}, next_start_{};

@@ -16,6 +16,7 @@ constexpr int kBadSettings = 2;  // as quarryd: a restart does not repair it
 struct Asked {
   std::string folder = "/run/quarry/s3";
   std::string versitygw;
+  bool any_version = false;
   std::string log_format = "json";
 };
 
@@ -25,6 +26,9 @@ void Describe(CLI::App& app, Asked& asked) {
   app.add_option(
       "--versitygw", asked.versitygw,
       "program of the S3 gateway; default: versitygw beside this program, in ../libexec/quarry, or in PATH");
+  app.add_flag("--any-versitygw", asked.any_version,
+               "run a versitygw of any version: only one was tested with Quarry, and others may lose objects "
+               "or let revoked accounts in");
   app.add_option("--log-format", asked.log_format, "json or text")
       ->capture_default_str()
       ->check(CLI::IsMember({"json", "text"}));
@@ -46,7 +50,8 @@ quarry::Result<quarry::gateway::KeeperSettings> Settings(const Asked& asked) {
     QUARRY_ASSIGN(const auto checked, quarry::AbsolutePath::Parse(versitygw).Context("--versitygw"));
     versitygw = checked.str();
   }
-  return quarry::gateway::KeeperSettings{.folder = std::move(folder), .versitygw = std::move(versitygw)};
+  return quarry::gateway::KeeperSettings{
+      .folder = std::move(folder), .versitygw = std::move(versitygw), .any_version = asked.any_version};
 }
 
 int Run(const Asked& asked) {

@@ -59,6 +59,27 @@ TEST_F(BucketsTest, AHangingGatewayIsRestartedOnce) {
   EXPECT_EQ(Environment(), now) << "a restart of quarryd leaves the gateway alone";
 }
 
+TEST_F(BucketsTest, WhatQuarryGatewaySaysIsToldWhileTheGatewayDoesNotServe) {
+  const std::string id = Create("logs");
+  std::ofstream(path_ / "s3/private/problem") << "it is version v1.7.0\n\x1b[2J" << std::string(2000, 'x');
+  EXPECT_TRUE(buckets_->Round(Soon()));
+  EXPECT_EQ(buckets_->Find(id, Soon())->problem, "") << "it serves";
+  gateway_ = ErrnoError("connecting to the gateway", ECONNREFUSED);
+  EXPECT_FALSE(buckets_->Round(Soon()));
+  const std::string problem = buckets_->Find(id, Soon())->problem;
+  EXPECT_THAT(problem, HasSubstr("quarry-gateway says: it is version v1.7.0"));
+  EXPECT_LT(problem.size(), 700U);
+  EXPECT_TRUE(std::ranges::all_of(problem, [](char c) { return c >= ' ' && c <= '~'; })) << problem;
+  const auto made = TryCreate("other");
+  ASSERT_FALSE(made.has_value());
+  EXPECT_THAT(made.error().message(), HasSubstr("version v1.7.0"));
+  // The gateway's user may put anything there.
+  fs::remove(path_ / "s3/private/problem");
+  fs::create_symlink("/etc/hostname", path_ / "s3/private/problem");
+  EXPECT_FALSE(buckets_->Round(Soon()));
+  EXPECT_THAT(buckets_->Find(id, Soon())->problem, testing::Not(HasSubstr("quarry-gateway says")));
+}
+
 TEST_F(BucketsTest, AFullGatewayIsToldAndNeverRestarted) {
   full_interval_ = milliseconds(0);
   Restart();

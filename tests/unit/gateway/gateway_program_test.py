@@ -5,6 +5,7 @@ As root it also proves that the rights of root are given up. Without root, quarr
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -20,9 +21,15 @@ USER = 12345 if ROOT else os.geteuid()
 GROUP = 12346 if ROOT else os.getegid()
 SECRET = "s3cr3t-of-root"
 
+# Of versitygw; quarry-gateway runs no other one.
+PINNED = re.search(r"versity/versitygw (\S+)", (Path(__file__).parents[3] / "deploy/gateway/go.mod").read_text())[1]
+
 # Writes what it is into a file of its own, then waits. FAKE_ in its environment says how it behaves.
 FAKE = """#!/usr/bin/python3
 import json, os, signal, sys, time
+if sys.argv[1:] == ["--version"]:
+    print("Version  : PINNED")
+    sys.exit()
 folder = os.environ["FAKE_FOLDER"]
 def note(what):
     with open(f"{folder}/{os.getpid()}.{what}", "w") as file:
@@ -44,7 +51,7 @@ if os.environ.get("FAKE_EXIT"):
     sys.exit(int(os.environ["FAKE_EXIT"]))
 while True:
     time.sleep(60)
-"""
+""".replace("PINNED", PINNED)
 
 
 def eventually(what, probe, seconds=20):
@@ -256,9 +263,9 @@ class Keeping(Program):
         for path in (locks, locks / "hash"):
             os.chown(path, USER, GROUP)
         self.folder.chmod(0o755)
-        self.write()
+        self.stop()
         self.start()
-        self.next()
+        self.next([self.first["pid"]])
         self.assertEqual(list(locks.iterdir()), [])
         self.assertEqual((self.folder / "root/photos/kept").read_text(), "x")
 
@@ -336,6 +343,50 @@ class Failing(Program):
         eventually("it says so", lambda: any(str(self.fake) in str(line.get("error")) for line in self.lines()))
         (self.base / "away").rename(self.fake)
         self.next()
+
+
+class Versions(Program):
+    def problem(self):
+        path = self.folder / "private/problem"
+        return path.read_text() if path.exists() else ""
+
+    def setUp(self):
+        super().setUp()
+        self.write()
+        (self.folder / "private").mkdir(mode=0o700)
+        os.chown(self.folder / "private", USER, GROUP)
+        self.good = self.fake.read_text()
+
+    def put(self, text):
+        new = self.base / "new-versitygw"
+        new.write_text(text)
+        new.chmod(0o755)
+        new.rename(self.fake)
+
+    def test_another_version_does_not_run_and_the_right_one_does_at_once(self):
+        self.put(self.good.replace(PINNED, "v0.1.0"))
+        self.start()
+        told = eventually("it tells quarryd", self.problem)
+        self.assertIn("v0.1.0", told)
+        self.assertIn(PINNED, told)
+        self.assertIn("--any-versitygw", told)
+        time.sleep(1.5)
+        self.assertEqual(self.states(), {})
+        self.assertEqual(self.messages().count("cannot start versitygw"), 1)
+        self.put(self.good)
+        self.next()
+        self.assertEqual(self.problem(), "")
+
+    def test_another_version_runs_if_the_administrator_says_so(self):
+        self.put(self.good.replace(PINNED, "v0.1.0"))
+        self.start("--versitygw", str(self.fake), "--any-versitygw")
+        self.next()
+        eventually("it warns", lambda: any("was not tested with Quarry" in one for one in self.messages()))
+
+    def test_why_it_ended_is_told_to_quarryd(self):
+        self.write(FAKE_EXIT="3")
+        self.start()
+        eventually("it tells", lambda: "exit status 3" in self.problem())
 
 
 class Certificates(Program):
