@@ -127,7 +127,7 @@ Result<ObjectCount> BucketFolder::Count(uint64_t most, const Call& call) const {
   return CountObjects(data_.get(), most, call);
 }
 
-Result<size_t> BucketFolder::Sweep(std::chrono::seconds upload_ttl, const Call& call) const {
+Result<SweptUploads> BucketFolder::Sweep(std::chrono::seconds upload_ttl, const Call& call) const {
   return SweepUploads(data_.get(), std::chrono::system_clock::now() - upload_ttl, call);
 }
 

@@ -36,7 +36,7 @@ class BucketFolder {
   Status SetPolicy(const std::string& text) const;
 
   Result<ObjectCount> Count(uint64_t most, const Call& call) const;
-  Result<size_t> Sweep(std::chrono::seconds upload_ttl, const Call& call) const;
+  Result<SweptUploads> Sweep(std::chrono::seconds upload_ttl, const Call& call) const;
   // Without the number of objects.
   Result<Content> Usage() const;
 

@@ -15,8 +15,9 @@ using std::chrono::seconds;
 constexpr milliseconds kBusyLimit{10'000};  // then the gateway is restarted
 constexpr milliseconds kAfterRestart{5'000};
 constexpr milliseconds kBusyPause{200};
-constexpr uint64_t kMostCounted = 1'000'000;  // to tell whether there are any, and about how many
-constexpr milliseconds kGatewayPatience{2'000};
+constexpr uint64_t kMostCounted = 1'000'000;   // to tell whether there are any, and about how many
+constexpr milliseconds kCountPatience{2'000};  // of a caller that wants to see buckets
+constexpr milliseconds kRoundsLag{30'000};     // the rounds count again first
 
 engine::CreateRequest VolumeRequest(const Wish& wish) {
   engine::Capability xfs;
@@ -142,7 +143,7 @@ Result<CreateResult> Buckets::Create(const CreateRequest& request, const Call& c
 Result<Bucket> Buckets::Find(const std::string& id, const Call& call) {
   QUARRY_ASSIGN(const engine::Volume volume, Volume(id, call));
   if (const std::optional<Known> known = Find(id); known.has_value() && known->linked && !known->looking) {
-    (void)LookAtContent(*known, call);
+    (void)LookAtContent(*known, config_.count_interval + kRoundsLag, call.Within(kCountPatience));
   }
   return Describe(volume);
 }
@@ -150,6 +151,8 @@ Result<Bucket> Buckets::Find(const std::string& id, const Call& call) {
 Result<std::vector<Bucket>> Buckets::List(const Call& call) {
   QUARRY_ASSIGN(const auto pools, engine_.lifecycle().NodeStatus(call));
   std::vector<Bucket> out;
+  // Of all buckets together. The rounds count them, so there is seldom one to count.
+  const Call counting = call.Within(kCountPatience);
   for (const engine::PoolStatus& pool : pools) {
     for (const engine::VolumeStatus& status : pool.volumes) {
       if (status.is_bucket) {
@@ -158,7 +161,7 @@ Result<std::vector<Bucket>> Buckets::List(const Call& call) {
         volume.context["type"] = status.type;
         if (const std::optional<Known> known = Find(status.id);
             known.has_value() && known->linked && !known->looking) {
-          (void)LookAtContent(*known, call);
+          (void)LookAtContent(*known, config_.count_interval + kRoundsLag, counting);
         }
         out.push_back(Describe(volume));
       }

@@ -39,6 +39,8 @@ struct BucketsConfig {
   std::function<Status(int folder, dev_t device)> prove_mount;
   engine::StepWatcher* steps = nullptr;        // for tests only, as in engine::World
   std::chrono::milliseconds look_limit{5000};  // then a round goes on to the next bucket
+  // From one count of the objects of a bucket to the next.
+  std::chrono::milliseconds count_interval{60'000};
   // Then its disk counts as silent. Longer than a look takes at a disk that answers, with count and sweep.
   std::chrono::milliseconds silent_after{30'000};
   // From one probe of a full gateway to the next: each may keep a connection of the gateway until it has
@@ -103,7 +105,8 @@ class Buckets final : public BucketApi {
     uint64_t created = 0;                            // as in engine::VolumeStatus
     std::map<std::string, GrantRecord> grants = {};  // by account
     std::optional<Content> content = {};
-    SteadyTime counted = {}, swept = {};
+    SteadyTime counted = {}, next_sweep = {};
+    std::chrono::milliseconds count_took{0};
     RequestCounts requests = {};
   };
 
@@ -158,8 +161,10 @@ class Buckets final : public BucketApi {
   void KeepBack(const engine::VolumeStatus& status, const std::string& older, const Call& call);
   // What is known of a bucket that did not come up.
   void Remember(const engine::VolumeStatus& status, const engine::Volume& volume);
-  // The error of a bucket that cannot be read.
-  Status LookAtContent(const Known& known, const Call& call);
+  // Learns what is in the bucket. Counts objects, until `counting` ends, if their number is older than
+  // `oldest`. The error of a bucket that cannot be read.
+  Status LookAtContent(const Known& known, std::chrono::milliseconds oldest, const Call& counting);
+  void SweepIfDue(const Known& known, const Call& call);
   void DropGone(const std::set<std::string>& seen, const std::set<std::string>& unread, const Call& call);
   bool LookAtGateway();
   std::string ProblemOfGateway(const Error& probed) const;

@@ -19,6 +19,7 @@ constexpr int kFolderFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 // A key has at most 1024 bytes, so at most 512 folders are above an object.
 constexpr int kMostDepth = 520;
 constexpr const char* kUploads = ".sgwtmp";
+constexpr const char* kStale = "user.quarry.stale";  // on the folder of an upload that a sweep removes
 
 struct CloseFolder {
   void operator()(DIR* folder) const { closedir(folder); }
@@ -103,7 +104,9 @@ class Walk {
       if (entry == nullptr) {
         return Ok();
       }
-      if (depth == 0 && entry->d_name == std::string_view(kUploads)) {
+      // A folder may have millions of entries that are no objects.
+      count_.is_complete = call_.Check("counting").has_value();
+      if (!count_.is_complete || (depth == 0 && entry->d_name == std::string_view(kUploads))) {
         continue;
       }
       if (entry->d_type == DT_REG) {
@@ -129,7 +132,7 @@ class Walk {
  private:
   void Found() {
     ++count_.objects;
-    count_.is_complete = count_.objects < most_ && call_.Check("counting").has_value();
+    count_.is_complete = count_.objects < most_;
   }
 
   const uint64_t most_;
@@ -141,35 +144,101 @@ int64_t TouchedAt(const struct stat& found) {
   return std::max<int64_t>(found.st_mtim.tv_sec, found.st_ctim.tv_sec);
 }
 
-// Whether nobody has touched the folder of an upload, or a part in it, since `before`.
-Result<bool> IsStale(int upload, int64_t before) {
-  struct stat found{};
-  if (fstat(upload, &found) != 0) {
-    return ErrnoError("inspecting an upload");
-  }
-  if (TouchedAt(found) >= before) {
-    return false;
-  }
-  QUARRY_ASSIGN(const auto parts, NamesIn(upload));
-  for (const std::string& part : parts) {
-    if (fstatat(upload, part.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0 && TouchedAt(found) >= before) {
+// Calls `visit` with each name in the folder until it fails or `call` ends. True: it saw all of them. Names
+// that come or go meanwhile may be missed.
+template <typename Visit>
+Result<bool> ForEachName(int folder, const Call& call, const Visit& visit) {
+  QUARRY_ASSIGN(const Folder listing, Listing(folder));
+  while (true) {
+    QUARRY_ASSIGN(const dirent* const entry, Next(listing.get()));
+    if (entry == nullptr) {
+      return true;
+    }
+    if (!call.Check("sweeping uploads").has_value()) {
       return false;
     }
+    QUARRY_TRY(visit(std::string(entry->d_name)));
   }
-  return true;
 }
 
-Status RemoveUpload(int parent, const std::string& name, int upload) {
-  QUARRY_ASSIGN(const auto parts, NamesIn(upload));
-  for (const std::string& part : parts) {
-    if (unlinkat(upload, part.c_str(), 0) != 0 && errno != ENOENT) {
-      return ErrnoError("removing a part of an upload");
-    }
+// One sweep of the uploads of a bucket. versitygw keeps the parts of an upload in
+// .sgwtmp/multipart/<hash of the key>/<upload id>/.
+class Sweep {
+ public:
+  Sweep(int64_t before, const Call& call) : before_(before), call_(call) {}
+
+  Result<SweptUploads> Run(int uploads) {
+    QUARRY_ASSIGN(const bool all, ForEachName(uploads, call_, [&](const std::string& key) -> Status {
+                    const auto folder = OpenFolder(uploads, key);
+                    if (!folder.has_value()) {
+                      return Ok();  // ended meanwhile, or no folder of an upload
+                    }
+                    QUARRY_TRY(OfKey(folder->get()));
+                    // Fails while other uploads of the key go on.
+                    (void)unlinkat(uploads, key.c_str(), AT_REMOVEDIR);
+                    return Ok();
+                  }));
+    swept_.is_complete = swept_.is_complete && all;
+    return swept_;
   }
-  return unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT
-             ? Ok()
-             : Status(ErrnoError("removing an upload"));
-}
+
+ private:
+  Status OfKey(int folder) {
+    QUARRY_ASSIGN(const bool all, ForEachName(folder, call_, [&](const std::string& id) -> Status {
+                    const auto upload = OpenFolder(folder, id);
+                    QUARRY_ASSIGN(const bool stale, upload.has_value() ? IsStale(upload->get()) : false);
+                    return stale ? Remove(folder, id, upload->get()) : Ok();
+                  }));
+    swept_.is_complete = swept_.is_complete && all;
+    return Ok();
+  }
+
+  // Whether nobody has touched the folder of an upload, or a part in it, for so long.
+  Result<bool> IsStale(int upload) const {
+    if (fgetxattr(upload, kStale, nullptr, 0) >= 0) {
+      return true;
+    }
+    struct stat found{};
+    if (fstat(upload, &found) != 0) {
+      return ErrnoError("inspecting an upload");
+    }
+    bool stale = TouchedAt(found) < before_;
+    if (!stale) {
+      return false;
+    }
+    QUARRY_ASSIGN(const bool all, ForEachName(upload, call_, [&](const std::string& part) -> Status {
+                    struct stat of_part{};
+                    stale = stale && (fstatat(upload, part.c_str(), &of_part, AT_SYMLINK_NOFOLLOW) != 0 ||
+                                      TouchedAt(of_part) < before_);
+                    return Ok();
+                  }));
+    return stale && all;
+  }
+
+  Status Remove(int parent, const std::string& id, int upload) {
+    // A removed part touches the folder, so a sweep that is cut off would leave an upload that counts as new.
+    // In a full bucket there may be no room for the mark.
+    (void)fsetxattr(upload, kStale, "1", 1, 0);
+    QUARRY_ASSIGN(const bool all, ForEachName(upload, call_, [&](const std::string& part) {
+                    return unlinkat(upload, part.c_str(), 0) == 0 || errno == ENOENT
+                               ? Ok()
+                               : Status(ErrnoError("removing a part of an upload"));
+                  }));
+    if (!all) {
+      swept_.is_complete = false;
+      return Ok();
+    }
+    if (unlinkat(parent, id.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT) {
+      return ErrnoError("removing an upload");
+    }
+    ++swept_.removed;
+    return Ok();
+  }
+
+  const int64_t before_;
+  const Call& call_;
+  SweptUploads swept_;
+};
 
 }  // namespace
 
@@ -285,37 +354,13 @@ Result<ObjectCount> CountObjects(int data, uint64_t most, const Call& call) {
   return walk.count();
 }
 
-// versitygw keeps the parts of an upload in .sgwtmp/multipart/<hash of the key>/<upload id>/.
-Result<size_t> SweepUploads(int data, std::chrono::system_clock::time_point before, const Call& call) {
-  const int64_t limit = std::chrono::system_clock::to_time_t(before);
-  size_t removed = 0;
+Result<SweptUploads> SweepUploads(int data, std::chrono::system_clock::time_point before, const Call& call) {
   const auto hidden = OpenFolder(data, kUploads);
   const auto uploads = hidden.has_value() ? OpenFolder(hidden->get(), "multipart") : hidden.error();
   if (!uploads.has_value()) {
-    return uploads.error().code() == Code::kNotFound ? Result<size_t>(removed) : uploads.error();
+    return uploads.error().code() == Code::kNotFound ? Result<SweptUploads>(SweptUploads()) : uploads.error();
   }
-  QUARRY_ASSIGN(const auto keys, NamesIn(uploads->get()));
-  for (const std::string& key : keys) {
-    const auto folder = OpenFolder(uploads->get(), key);
-    if (!folder.has_value()) {
-      continue;  // ended meanwhile, or no folder of an upload
-    }
-    QUARRY_ASSIGN(const auto ids, NamesIn(folder->get()));
-    for (const std::string& id : ids) {
-      QUARRY_TRY(call.Check("sweeping uploads"));
-      const auto upload = OpenFolder(folder->get(), id);
-      if (!upload.has_value()) {
-        continue;
-      }
-      QUARRY_ASSIGN(const bool stale, IsStale(upload->get(), limit));
-      if (stale) {
-        QUARRY_TRY(RemoveUpload(folder->get(), id, upload->get()));
-        ++removed;
-      }
-    }
-    (void)unlinkat(uploads->get(), key.c_str(), AT_REMOVEDIR);  // fails while other uploads of the key go on
-  }
-  return removed;
+  return Sweep(std::chrono::system_clock::to_time_t(before), call).Run(uploads->get());
 }
 
 }  // namespace quarry::bucket

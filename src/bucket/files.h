@@ -53,10 +53,17 @@ struct ObjectCount {
   bool is_complete = true;  // false: the walk met its limit, so there may be more
 };
 // Counts the objects below data/: regular files, and folders that are objects of their own (a key that ends
-// with "/"). Unfinished uploads are none. Ends early at `most` objects or when `call` ends.
+// with "/"). Unfinished uploads are none. Ends early at `most` objects or when `call` ends, at which it looks
+// for each entry of each folder. Keeps no list of entries, however many there are.
 Result<ObjectCount> CountObjects(int data, uint64_t most, const Call& call);
 
-// Removes unfinished multipart uploads that nobody has touched since `before`. Returns how many.
-Result<size_t> SweepUploads(int data, std::chrono::system_clock::time_point before, const Call& call);
+struct SweptUploads {
+  uint64_t removed = 0;
+  bool is_complete = true;  // false: `call` ended first
+};
+// Removes unfinished multipart uploads that nobody has touched since `before`. Ends early when `call` ends;
+// the next sweep then removes the rest of the upload that this one has begun to remove. Keeps no list of
+// entries.
+Result<SweptUploads> SweepUploads(int data, std::chrono::system_clock::time_point before, const Call& call);
 
 }  // namespace quarry::bucket

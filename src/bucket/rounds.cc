@@ -14,12 +14,13 @@ using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-constexpr minutes kBringUpLimit{2};    // a file system check may take long
-constexpr milliseconds kNoWait{50};    // for the lock of a bucket: whoever has it does the work
-constexpr seconds kCountInterval{60};  // a walk over a million objects costs
-constexpr milliseconds kCountLimit{2000};
+constexpr minutes kBringUpLimit{2};         // a file system check may take long
+constexpr milliseconds kNoWait{50};         // for the lock of a bucket: whoever has it does the work
+constexpr milliseconds kCountLimit{4'000};  // with a sweep, less than a deletion waits for a look to end
+constexpr int kCountShare = 20;             // counting takes at most this part of the time
 constexpr uint64_t kMostCounted = 10'000'000;
 constexpr minutes kSweepInterval{60};
+constexpr minutes kSweepAgain{5};  // after a sweep that was cut off
 constexpr milliseconds kSweepLimit{10'000};
 constexpr int kRoundsBeforeRestart = 3;
 constexpr int kRoundsOfFull = 2;         // then it is not only slow for a moment
@@ -31,39 +32,56 @@ SteadyTime Now() {
 
 }  // namespace
 
-Status Buckets::LookAtContent(const Known& known, const Call& call) {
+// A walk over many objects costs, so what was counted stays for a while: the longer, the longer it took.
+Status Buckets::LookAtContent(const Known& known, milliseconds oldest, const Call& counting) {
   const std::string& id = known.volume.id;
   const auto opened = OpenMounted(id, known.device);
   const auto usage = opened.has_value() ? opened->Usage() : opened.error();
   if (!usage.has_value()) {
     return usage.error();
   }
-  Content content = *usage;
-  content.objects = known.content.has_value() ? known.content->objects : 0;
-  SteadyTime counted = known.counted;
-  if (Now() - counted >= kCountInterval || !known.content.has_value()) {
-    const auto count = opened->Count(kMostCounted, call.Within(kCountLimit));
-    if (count.has_value() && (count->is_complete || !known.content.has_value())) {
-      content.objects = count->objects;
-      counted = Now();
-    }
-  }
-  SteadyTime swept = known.swept;
-  if (known.settings.upload_ttl.count() > 0 && Now() - swept >= kSweepInterval) {
-    const auto removed = opened->Sweep(known.settings.upload_ttl, call.Within(kSweepLimit));
-    swept = Now();
-    if (removed.has_value() && *removed > 0) {
-      log_.Info("unfinished uploads were removed",
-                {{"bucket", known.settings.name}, {"uploads", static_cast<int64_t>(*removed)}});
-    }
+  const SteadyTime began = Now();
+  std::optional<ObjectCount> count;
+  if (known.counted == SteadyTime() ||
+      began - known.counted >= std::max(oldest, known.count_took * kCountShare)) {
+    count = opened->Count(kMostCounted, counting).value_or(ObjectCount{.objects = 0, .is_complete = false});
   }
   const MutexLock lock(mutex_);
   if (const auto found = known_.find(id); found != known_.end()) {
-    found->second.content = content;
-    found->second.counted = counted;
-    found->second.swept = swept;
+    Known& now = found->second;
+    const uint64_t before = now.content.has_value() ? now.content->objects : 0;
+    now.content = *usage;
+    // An incomplete count says at least how many there are.
+    now.content->objects = !count.has_value()   ? before
+                           : count->is_complete ? count->objects
+                                                : std::max(count->objects, before);
+    if (count.has_value()) {
+      now.counted = Now();
+      now.count_took = std::chrono::duration_cast<milliseconds>(now.counted - began);
+    }
   }
   return Ok();
+}
+
+void Buckets::SweepIfDue(const Known& known, const Call& call) {
+  const std::string& id = known.volume.id;
+  if (known.settings.upload_ttl.count() == 0 || Now() < known.next_sweep) {
+    return;
+  }
+  const auto opened = OpenMounted(id, known.device);
+  if (!opened.has_value()) {
+    return;
+  }
+  const auto swept = opened->Sweep(known.settings.upload_ttl, call.Within(kSweepLimit));
+  const bool is_complete = swept.has_value() && swept->is_complete;
+  if (swept.has_value() && swept->removed > 0) {
+    log_.Info("unfinished uploads were removed",
+              {{"bucket", known.settings.name}, {"uploads", static_cast<int64_t>(swept->removed)}});
+  }
+  const MutexLock lock(mutex_);
+  if (const auto found = known_.find(id); found != known_.end()) {
+    found->second.next_sweep = Now() + (is_complete ? kSweepInterval : kSweepAgain);
+  }
 }
 
 // True: the bucket serves, as far as its volume goes.
@@ -89,9 +107,10 @@ bool Buckets::LookAtVolume(const engine::VolumeStatus& status, const Call& call)
   }
   if (known.has_value() && known->linked && !known->stale &&
       config_.is_mount_point(folder_.MountPoint(LvNameIn(id)))) {
-    const Status looked = LookAtContent(*known, call);
+    const Status looked = LookAtContent(*known, config_.count_interval, call.Within(kCountLimit));
     if (looked.has_value() ||
         (looked.error().code() != Code::kIo && looked.error().code() != Code::kUnavailable)) {
+      SweepIfDue(*known, call);
       return true;
     }
   }

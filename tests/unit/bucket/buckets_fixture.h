@@ -75,6 +75,7 @@ class BucketsTest : public testing::Test {
                                .prove_mount = [this](int folder, dev_t) { return prove_(folder); },
                                .steps = &death_,
                                .look_limit = look_limit_,
+                               .count_interval = count_interval_,
                                .silent_after = silent_after_,
                                .full_interval = full_interval_},
                               *engine_, log_);
@@ -150,6 +151,7 @@ class BucketsTest : public testing::Test {
   std::function<Status(int)> prove_ = [](int) { return Ok(); };
   milliseconds silent_after_{30000};
   milliseconds full_interval_{10000};
+  milliseconds count_interval_{60000};
   milliseconds look_limit_{20000};  // longer than a look takes on the slowest machine
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<Buckets> buckets_;

@@ -1,4 +1,6 @@
 // The life of buckets and of access to them.
+#include <thread>
+
 #include "tests/unit/bucket/buckets_fixture.h"
 
 namespace quarry::bucket {
@@ -57,6 +59,38 @@ TEST_F(BucketsTest, AHangingGatewayIsRestartedOnce) {
   const std::string now = Environment();
   Restart();
   EXPECT_EQ(Environment(), now) << "a restart of quarryd leaves the gateway alone";
+}
+
+TEST_F(BucketsTest, AListShowsWhatARoundCountedAndCountsOnlyWhatIsOld) {
+  const auto objects = [&] { return buckets_->List(Soon())->front().content->objects; };
+  Create("logs");
+  std::ofstream(Link("logs") / "one") << "x";
+  EXPECT_TRUE(buckets_->Round(Soon()));
+  EXPECT_EQ(objects(), 1U);
+  std::ofstream(Link("logs") / "two") << "x";
+  EXPECT_EQ(objects(), 1U) << "it was counted a moment ago";
+  EXPECT_TRUE(buckets_->Round(Soon()));
+  EXPECT_EQ(objects(), 1U) << "neither does each round count";
+  // Before the first round since a start, nothing was counted.
+  Restart();
+  EXPECT_TRUE(buckets_->Round(Soon()));
+  EXPECT_EQ(objects(), 2U);
+}
+
+TEST_F(BucketsTest, ARoundCountsWhatIsOlderThanTheInterval) {
+  count_interval_ = milliseconds(0);
+  Restart();
+  Create("logs");
+  for (const uint64_t expected : {1U, 2U}) {
+    std::ofstream(Link("logs") / std::to_string(expected)) << "x";
+    // An interval lasts as long as counting does a few times over.
+    for (int i = 0; i < 1000 && buckets_->CurrentFigures().buckets.front().content->objects != expected;
+         ++i) {
+      EXPECT_TRUE(buckets_->Round(Soon()));
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    EXPECT_EQ(buckets_->CurrentFigures().buckets.front().content->objects, expected);
+  }
 }
 
 TEST_F(BucketsTest, WhatQuarryGatewaySaysIsToldWhileTheGatewayDoesNotServe) {

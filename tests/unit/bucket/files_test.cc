@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -83,11 +84,58 @@ TEST_F(FilesTest, ObjectsAreCountedWithoutUploadsAndLinks) {
 TEST_F(FilesTest, OnlyStaleUploadsAreSwept) {
   Put(".sgwtmp/multipart/hash/id/1");
   Put("object");
-  EXPECT_EQ(*SweepUploads(top(), system_clock::now() - hours(1), Soon()), 0U);
+  EXPECT_EQ(SweepUploads(top(), system_clock::now() - hours(1), Soon())->removed, 0U);
   EXPECT_TRUE(fs::exists(path() / ".sgwtmp/multipart/hash/id/1"));
-  EXPECT_EQ(*SweepUploads(top(), system_clock::now() + hours(1), Soon()), 1U);
+  EXPECT_EQ(SweepUploads(top(), system_clock::now() + hours(1), Soon())->removed, 1U);
   EXPECT_FALSE(fs::exists(path() / ".sgwtmp/multipart/hash"));
   EXPECT_TRUE(fs::exists(path() / "object"));
+}
+
+// A folder may be full of entries that are no objects.
+TEST_F(FilesTest, ACountThatIsOutOfTimeEndsAtTheNextEntry) {
+  for (int i = 0; i < 10; ++i) {
+    fs::create_directory(path() / std::to_string(i));
+    fs::create_symlink("nowhere", path() / ("link" + std::to_string(i)));
+  }
+  const Call ended = CallWithin(std::chrono::milliseconds(0));
+  const auto count = CountObjects(top(), 100, ended);
+  ASSERT_TRUE(count.has_value()) << count.error().message();
+  EXPECT_EQ(count->objects, 0U);
+  EXPECT_FALSE(count->is_complete) << "nobody knows whether there are any";
+  EXPECT_TRUE(CountObjects(top(), 100, Soon())->is_complete);
+}
+
+TEST_F(FilesTest, ASweepThatIsOutOfTimeSaysSoAndRemovesNothing) {
+  Put(".sgwtmp/multipart/hash/id/1");
+  const auto swept =
+      SweepUploads(top(), system_clock::now() + hours(1), CallWithin(std::chrono::milliseconds(0)));
+  ASSERT_TRUE(swept.has_value()) << swept.error().message();
+  EXPECT_FALSE(swept->is_complete);
+  EXPECT_EQ(swept->removed, 0U);
+  EXPECT_TRUE(fs::exists(path() / ".sgwtmp/multipart/hash/id/1"));
+}
+
+// A removed part touches its upload, which would then count as new.
+TEST_F(FilesTest, AnUploadWhoseRemovalWasCutOffIsRemovedByTheNextSweep) {
+  Put(".sgwtmp/multipart/hash/begun/2");
+  Put(".sgwtmp/multipart/hash/other/1");
+  const std::string begun = path() / ".sgwtmp/multipart/hash/begun";
+  if (setxattr(begun.c_str(), "user.quarry.stale", "1", 1, 0) != 0) {
+    GTEST_SKIP() << "this file system has no attributes of users";
+  }
+  const auto swept = SweepUploads(top(), system_clock::now() - hours(1), Soon());
+  EXPECT_EQ(swept->removed, 1U);
+  EXPECT_TRUE(swept->is_complete);
+  EXPECT_FALSE(fs::exists(begun));
+  EXPECT_TRUE(fs::exists(path() / ".sgwtmp/multipart/hash/other/1"));
+}
+
+TEST_F(FilesTest, AnUploadIsMarkedBeforeItsPartsGo) {
+  Put(".sgwtmp/multipart/hash/id/1");
+  const std::string upload = path() / ".sgwtmp/multipart/hash/id";
+  fs::create_directory(upload + "/folder");  // no part: it cannot be unlinked
+  EXPECT_FALSE(SweepUploads(top(), system_clock::now() + hours(1), Soon()).has_value());
+  EXPECT_TRUE(getxattr(upload.c_str(), "user.quarry.stale", nullptr, 0) >= 0 || errno == ENOTSUP);
 }
 
 TEST_F(FilesTest, OnlyTheMountOfTheVolumesDeviceIsProved) {
@@ -104,7 +152,7 @@ TEST_F(FilesTest, OnlyTheMountOfTheVolumesDeviceIsProved) {
 }
 
 TEST_F(FilesTest, ASweepStaysInTheBucket) {
-  EXPECT_EQ(*SweepUploads(top(), system_clock::now() + hours(1), Soon()), 0U);
+  EXPECT_EQ(SweepUploads(top(), system_clock::now() + hours(1), Soon())->removed, 0U);
   Put("victim/hash/id/1");
   fs::create_directory(path() / ".sgwtmp");
   fs::create_directory_symlink(path() / "victim", path() / ".sgwtmp/multipart");
@@ -112,7 +160,7 @@ TEST_F(FilesTest, ASweepStaysInTheBucket) {
   fs::remove(path() / ".sgwtmp/multipart");
   fs::create_directory(path() / ".sgwtmp/multipart");
   fs::create_directory_symlink(path() / "victim/hash", path() / ".sgwtmp/multipart/hash");
-  EXPECT_EQ(*SweepUploads(top(), system_clock::now() + hours(1), Soon()), 0U);
+  EXPECT_EQ(SweepUploads(top(), system_clock::now() + hours(1), Soon())->removed, 0U);
   EXPECT_TRUE(fs::exists(path() / "victim/hash/id/1"));
 }
 
