@@ -131,6 +131,22 @@ Result<std::vector<Buckets::Known>> Buckets::Serving(const GrantRequest& request
   return out;
 }
 
+// A record names all buckets of its account. It may still name one that was revoked while this bucket could
+// not be written: then that one was read, and has no record of the account. A grant that was cut off looks
+// the same, so both answers are right: the buckets that the record names, and those that have a record.
+bool Buckets::IsGrantOfLocked(const GrantRecord& record, const std::map<std::string, Access>& wanted) const {
+  if (record.all == wanted) {
+    return true;
+  }
+  std::map<std::string, Access> present = record.all;
+  std::erase_if(present, [&](const auto& one) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const auto bucket = known_.find(one.first);
+    return bucket != known_.end() && bucket->second.was_read &&
+           !bucket->second.grants.contains(record.account);
+  });
+  return present == wanted;
+}
+
 // The record of the account if there is one, which must be for the same request; else a new one.
 Result<GrantRecord> Buckets::RecordFor(const GrantRequest& request) const {
   std::map<std::string, Access> wanted;
@@ -146,7 +162,7 @@ Result<GrantRecord> Buckets::RecordFor(const GrantRequest& request) const {
     if (found == known.grants.end()) {
       continue;
     }
-    if (found->second.all != wanted) {
+    if (!IsGrantOfLocked(found->second, wanted)) {
       return Error(Code::kAlreadyExists,
                    fmt::format("account '{}' exists with other buckets or other access", request.account));
     }
@@ -230,6 +246,23 @@ Status Buckets::RemoveFrom(const Known& known, const std::string& account, const
   return policy;
 }
 
+// Of a bucket that no client reaches: its policy is derived from the record when it comes up. A record that
+// cannot be written stays as it is, which IsGrantOfLocked allows for.
+void Buckets::KeepQuietly(const Known& known, const GrantRecord& record, const Call& call) {
+  const std::string& id = known.volume.id;
+  const auto guard = locks_.Lock(BucketLock(known.settings.name), call);
+  const std::optional<Known> now = Find(id);
+  if (!guard.has_value() || !now.has_value() || now->silent || !now->grants.contains(record.account) ||
+      !config_.is_mount_point(folder_.MountPoint(LvNameIn(id)))) {
+    return;
+  }
+  const auto opened = OpenMounted(id, now->device);
+  if (opened.has_value() && opened->Keep(record).has_value()) {
+    const MutexLock lock(mutex_);
+    known_[id].grants[record.account] = record;
+  }
+}
+
 // The records that are left name all buckets of the account, so they change too.
 Status Buckets::RewriteOthers(const std::string& account, const std::set<std::string>& revoked,
                               const Call& call) {
@@ -248,6 +281,8 @@ Status Buckets::RewriteOthers(const std::string& account, const std::set<std::st
       const std::optional<Known> known = Find(id);
       if (known.has_value() && known->linked) {
         QUARRY_TRY(AddTo(*known, record, call));
+      } else if (known.has_value()) {
+        KeepQuietly(*known, record, call);
       }
     }
   }

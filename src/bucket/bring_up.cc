@@ -56,17 +56,33 @@ Result<BucketFolder> Buckets::OpenBucket(const engine::Volume& volume, const Set
   return OpenMounted(volume.id, again);
 }
 
+// Whoever brings a bucket up, the older one of two with one name serves. A bucket whose age no round has seen
+// yet waits for the next one.
+Status Buckets::CheckNameLocked(const std::string& id, const std::string& name) const {
+  const auto own = known_.find(id);
+  const uint64_t created = own == known_.end() ? 0 : own->second.created;
+  for (const auto& [other_id, other] : known_) {
+    if (other_id == id || other.settings.name != name) {
+      continue;
+    }
+    if (other.linked) {
+      return Error(Code::kAlreadyExists,
+                   fmt::format("bucket {} has the same name, '{}', and serves", other_id, name));
+    }
+    const bool is_younger = created == 0 || std::pair(other.created, other_id) < std::pair(created, id);
+    if (other.created > 0 && is_younger) {
+      return Error(Code::kAlreadyExists, OlderText(other_id, name));
+    }
+  }
+  return Ok();
+}
+
 Status Buckets::BringUp(const engine::Volume& volume, const Call& call) {
   QUARRY_ASSIGN(const Settings settings, Settings::FromCanonical(volume.s3));
   const auto type = volume.context.find("type");
   {
     const MutexLock lock(mutex_);
-    for (const auto& [id, other] : known_) {
-      if (id != volume.id && other.linked && other.settings.name == settings.name) {
-        return Error(Code::kAlreadyExists,
-                     fmt::format("bucket {} has the same name, '{}', and serves", id, settings.name));
-      }
-    }
+    QUARRY_TRY(CheckNameLocked(volume.id, settings.name));
     Known& known = known_[volume.id];
     known.volume = volume;
     known.settings = settings;
@@ -81,6 +97,7 @@ Status Buckets::BringUp(const engine::Volume& volume, const Call& call) {
       grants.emplace(record.account, std::move(record));
     }
     known_[volume.id].grants = std::move(grants);
+    known_[volume.id].was_read = true;
     SettleConflictsLocked();
   }
   QUARRY_TRY(WriteUsers());
@@ -148,6 +165,13 @@ void Buckets::Forget(const std::string& id) {
       return;
     }
     name = found->second.settings.name;
+    // What an earlier process wrote of accounts would keep them in users.json until every bucket was read. An
+    // account that may have another bucket stays: that one may not have been read yet.
+    for (const auto& [account, record] : found->second.grants) {
+      if (record.all.size() == 1) {
+        inherited_.erase(account);
+      }
+    }
     known_.erase(found);
     SettleConflictsLocked();
   }

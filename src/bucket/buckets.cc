@@ -15,7 +15,8 @@ using std::chrono::seconds;
 constexpr milliseconds kBusyLimit{10'000};  // then the gateway is restarted
 constexpr milliseconds kAfterRestart{5'000};
 constexpr milliseconds kBusyPause{200};
-constexpr uint64_t kMostCounted = 1'000'000;   // to tell whether there are any, and about how many
+constexpr uint64_t kMostCounted = 1'000'000;  // to tell whether there are any, and about how many
+constexpr milliseconds kLearnLimit{5'000};
 constexpr milliseconds kCountPatience{2'000};  // of a caller that wants to see buckets
 constexpr milliseconds kRoundsLag{30'000};     // the rounds count again first
 
@@ -284,6 +285,26 @@ Status Buckets::UnmountPatiently(const Known& known, const Call& call) {
   return gone.has_value() ? Ok() : Status(std::move(gone.error()));
 }
 
+// Which accounts go with a bucket that no round has seen since the start. Best effort: a bucket that cannot
+// be read is deleted too.
+void Buckets::LearnGrants(const engine::Volume& volume, const Settings& settings, const Call& call) {
+  const std::optional<Known> before = Find(volume.id);
+  if (!before.has_value() || before->was_read || before->looking || before->silent) {
+    return;  // known, or a disk that may not answer
+  }
+  const auto opened = OpenBucket(volume, settings, call.Within(kLearnLimit));
+  const auto records = opened.has_value() ? opened->Grants() : opened.error();
+  if (records.has_value()) {
+    const MutexLock lock(mutex_);
+    Known& known = known_[volume.id];
+    for (const GrantRecord& record : *records) {
+      known.grants.emplace(record.account, record);
+    }
+    known.was_read = true;
+    SettleConflictsLocked();
+  }
+}
+
 Status Buckets::DeleteIf(const std::string& id, bool lost, const Call& call) {
   const auto volume = Volume(id, call);
   if (!volume.has_value() && volume.error().code() == Code::kNotFound) {
@@ -302,6 +323,9 @@ Status Buckets::DeleteIf(const std::string& id, bool lost, const Call& call) {
       one.volume = *volume;
       one.settings = settings;
     }
+  }
+  if (!lost) {
+    LearnGrants(*volume, settings, call);
   }
   const std::optional<Known> known = Find(id);
   const bool checked = lost || settings.on_delete == OnDelete::kRefuse;

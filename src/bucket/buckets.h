@@ -99,6 +99,7 @@ class Buckets final : public BucketApi {
     std::string ailment = {};                        // of its volume
     std::string conflict = {};                       // of an account that has two secrets
     bool stale = false;                              // its policy may be that of an earlier conflict
+    bool was_read = false;                           // `grants` are all that it has
     bool looking = false;                            // a look at it goes on (rounds.cc)
     bool silent = false;                             // that look does not end
     bool restarted = false;                          // the gateway was, for its deletion
@@ -129,6 +130,7 @@ class Buckets final : public BucketApi {
   Status CheckLost(const Known& known, const Call& call);
   // `lost`: only a bucket that lacks disks, with its objects; else only one that may go by its ondelete.
   Status DeleteIf(const std::string& id, bool lost, const Call& call);
+  void LearnGrants(const engine::Volume& volume, const Settings& settings, const Call& call);
   Status UnmountPatiently(const Known& known, const Call& call);
   Status RestartGateway();
   bool MayRestartGateway(const std::string& id);  // for the deletion of this bucket
@@ -136,6 +138,10 @@ class Buckets final : public BucketApi {
   // --- bring_up.cc. BringUp mounts, prepares and links the bucket, and derives accounts and policy from its
   // records. May be repeated. On an error the bucket is not linked.
   Status BringUp(const engine::Volume& volume, const Call& call);
+  // kAlreadyExists: another bucket has this name, and serves or is older.
+  Status CheckNameLocked(const std::string& id, const std::string& name) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static std::string OlderText(const std::string& older, const std::string& name);
   // Returns the volume's device.
   Result<dev_t> MountBucket(const engine::Volume& volume, const Settings& settings, const Call& call);
   Result<BucketFolder> OpenMounted(const std::string& id, dev_t device) const;
@@ -179,6 +185,10 @@ class Buckets final : public BucketApi {
   Status AddTo(const Known& known, const GrantRecord& record, const Call& call);
   Status RevokeOne(const std::string& account, const std::string& id, const Call& call);
   Status RemoveFrom(const Known& known, const std::string& account, const Call& call);
+  // Whether the account may have been granted these buckets.
+  bool IsGrantOfLocked(const GrantRecord& record, const std::map<std::string, Access>& wanted) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void KeepQuietly(const Known& known, const GrantRecord& record, const Call& call);
   Status RewriteOthers(const std::string& account, const std::set<std::string>& revoked, const Call& call);
   Status WriteUsers();
   // By account: the record whose secret counts, which is the newest.

@@ -122,8 +122,8 @@ bool Buckets::LookAtVolume(const engine::VolumeStatus& status, const Call& call)
   if (!volume.has_value()) {
     return false;  // deleted meanwhile, or its pool cannot be read, which is told elsewhere
   }
+  Remember(status, *volume);  // with its age, by which it may come up or not
   if (const Status up = BringUp(*volume, call.Within(kBringUpLimit)); !up.has_value()) {
-    Remember(status, *volume);
     TakeDown(id, is_lost ? status.detail : up.error().message());
     return false;
   }
@@ -223,14 +223,17 @@ std::map<std::string, std::string> Buckets::Oldest(const std::vector<engine::Vol
   return out;
 }
 
+std::string Buckets::OlderText(const std::string& older, const std::string& name) {
+  return fmt::format("bucket {} has the same name, '{}', and is older: delete one of them", older, name);
+}
+
 void Buckets::KeepBack(const engine::VolumeStatus& status, const std::string& older, const Call& call) {
   const std::string name = BucketNameIn(status.name);
   const auto guard = LockBucket(name, call.Within(kNoWait));
   const auto volume = guard.has_value() ? Volume(status.id, call) : Error(Code::kBusy, "");
   if (volume.has_value()) {
     Remember(status, *volume);
-    TakeDown(status.id,
-             fmt::format("bucket {} has the same name, '{}', and is older: delete one of them", older, name));
+    TakeDown(status.id, OlderText(older, name));
   }
 }
 

@@ -43,6 +43,18 @@ class BucketTroubleTest : public BucketsTest {
   }
   // Where the clients of a bucket are led.
   std::string Target(const std::string& name) const { return fs::read_symlink(Link(name)).string(); }
+  // As if something else were mounted at the place of this bucket alone.
+  void FailToProve(const std::string& id) {
+    prove_ = [lv = LvNameIn(id)](int folder) -> Status {
+      const std::string path = fs::read_symlink("/proc/self/fd/" + std::to_string(folder)).string();
+      return path.find(lv) == std::string::npos ? Ok() : Status(Error(Code::kUnavailable, "out of reach"));
+    };
+  }
+  // The text of an account's record on a bucket's volume.
+  std::string RecordOf(const std::string& id, const std::string& account) const {
+    std::ifstream file(Mounted(id) / "grants" / (account + ".json"));
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
   // A record as another server may have written it.
   void WriteGrant(const std::string& id, const GrantRecord& record) const {
     std::ofstream(Mounted(id) / "grants" / (record.account + ".json")) << ToText(record);
@@ -140,6 +152,88 @@ TEST_F(BucketTroubleTest, TheNewerOfTwoSecretsCountsAndOpensOnlyItsOwnBucket) {
   EXPECT_EQ(Users()["app"]["secret"], secret);
   EXPECT_TRUE(MayUse("app", "logs"));
   EXPECT_EQ(ProblemOf(logs), "");
+}
+
+TEST_F(BucketTroubleTest, ARefusedDeletionBringsNoYoungerBucketUp) {
+  Restart({kFirst});
+  const std::string older = Create("logs");
+  Restart({kSecond});
+  const std::string younger = Create("logs");
+  std::ofstream(Mounted(younger) / "data/object") << "x";
+  lvm_.Edit("vg0", [](lvm::VolumeGroup& group) { group.lvs.front().created -= 100; });
+  Restart({kFirst, kSecond});
+  EXPECT_FALSE(buckets_->Round(Soon()));
+  ASSERT_EQ(Target("logs"), (Mounted(older) / "data").string());
+  FailToProve(older);
+  EXPECT_FALSE(buckets_->Round(Soon()));
+  ASSERT_FALSE(fs::is_symlink(Link("logs"))) << "the older one is taken away";
+  const Status refused = buckets_->Delete(younger, Soon());
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), Code::kPrecondition) << refused.error().message();
+  EXPECT_FALSE(fs::is_symlink(Link("logs"))) << "clients would see other objects under the same name";
+  EXPECT_THAT(ProblemOf(younger), HasSubstr(older));
+  prove_ = [](int) { return Ok(); };
+  EXPECT_FALSE(buckets_->Round(Soon()));
+  EXPECT_EQ(Target("logs"), (Mounted(older) / "data").string());
+}
+
+TEST_F(BucketTroubleTest, AnAccountOfBeforeTheStartGoesWithItsLastBucket) {
+  Restart({kFirst, kSecond});
+  const std::string logs = Create("logs", {{"pool", "p"}, {"ondelete", "erase"}});
+  const std::string other = Create("other", {{"pool", "q"}});
+  Grant("app", {{logs, Access::kReadWrite}});
+  Grant("both", {{logs, Access::kReadWrite}, {other, Access::kReadWrite}});
+  Restart({kFirst, kSecond});
+  ASSERT_TRUE(Users().contains("app") && Users().contains("both")) << "no client is cut off";
+  const Status deleted = buckets_->Delete(logs, Soon());
+  ASSERT_TRUE(deleted.has_value()) << deleted.error().message();
+  EXPECT_FALSE(Users().contains("app"));
+  EXPECT_TRUE(Users().contains("both")) << "its other bucket was not read yet";
+  EXPECT_TRUE(buckets_->Round(Soon()));
+  EXPECT_TRUE(MayUse("both", "other"));
+}
+
+TEST_F(BucketTroubleTest, ARevocationReachesTheRecordsOfABucketThatDoesNotServe) {
+  const std::string one = Create("one");
+  const std::string two = Create("two");
+  const std::string secret = Grant("app", {{one, Access::kReadWrite}, {two, Access::kReadOnly}});
+  FailToProve(two);
+  EXPECT_FALSE(buckets_->Round(Soon()));
+  ASSERT_FALSE(IsLinked("two"));
+  prove_ = [](int) { return Ok(); };  // it could serve again, but no round has seen that
+  ASSERT_TRUE(buckets_->Revoke("app", {one}, Soon()).has_value());
+  EXPECT_EQ(RecordOf(two, "app").find(one), std::string::npos) << "its record names what is revoked";
+  EXPECT_TRUE(buckets_->Round(Soon()));
+  EXPECT_FALSE(MayUse("app", "one"));
+  EXPECT_TRUE(MayUse("app", "two"));
+  EXPECT_EQ(Grant("app", {{two, Access::kReadOnly}}), secret);
+}
+
+TEST_F(BucketTroubleTest, ARecordThatNamesARevokedBucketIsMended) {
+  const std::string one = Create("one");
+  const std::string two = Create("two");
+  const std::string secret = Grant("app", {{one, Access::kReadWrite}, {two, Access::kReadOnly}});
+  FailToProve(two);
+  EXPECT_FALSE(buckets_->Round(Soon()));
+  ASSERT_TRUE(buckets_->Revoke("app", {one}, Soon()).has_value()) << "a bucket out of reach keeps no other";
+  ASSERT_NE(RecordOf(two, "app").find(one), std::string::npos) << "it could not be written";
+  prove_ = [](int) { return Ok(); };
+  Restart();
+  EXPECT_TRUE(buckets_->Round(Soon()));
+  EXPECT_FALSE(MayUse("app", "one"));
+  EXPECT_EQ(
+      buckets_->Grant({.account = "app", .buckets = {{two, Access::kReadWrite}}}, Soon()).error().code(),
+      Code::kAlreadyExists)
+      << "with other access";
+  EXPECT_EQ(Grant("app", {{two, Access::kReadOnly}}), secret);
+  EXPECT_EQ(RecordOf(two, "app").find(one), std::string::npos);
+  EXPECT_EQ(buckets_
+                ->Grant({.account = "app", .buckets = {{one, Access::kReadWrite}, {two, Access::kReadOnly}}},
+                        Soon())
+                .error()
+                .code(),
+            Code::kAlreadyExists)
+      << "the grant of before is over";
 }
 
 // Holds whoever looks at one bucket, as a disk does that does not answer.
