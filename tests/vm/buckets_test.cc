@@ -133,7 +133,8 @@ TEST_F(Buckets, AfterACut) {
   std::string id, secret, gone;
   std::ifstream(kNotes) >> id >> secret >> gone;
   EXPECT_FALSE(Serves("logs"));
-  EXPECT_NE(Do({"list"}).find("logs serves"), std::string::npos);
+  const std::string listed = Do({"list"});
+  EXPECT_NE(listed.find("logs serves"), std::string::npos) << listed;
   EXPECT_TRUE(MayUse("app", "logs"));
   EXPECT_NE(Users().find(secret), std::string::npos) << "what was granted is there";
   EXPECT_EQ(Users().find(gone), std::string::npos) << "what was revoked is not";
