@@ -10,7 +10,6 @@ namespace {
 constexpr uint64_t kSuperblock = 0;
 constexpr int kSuperblockTries = 3;
 constexpr size_t kRootSize = 8, kMappingSize = 8, kDetailsSize = 24;
-constexpr int kTimeBits = 24;
 // Offsets in the details of a device.
 constexpr size_t kTransactionAt = 8, kTimesAt = 16;
 constexpr int kSecondTime = 32;  // the upper half of the 8 bytes with both times

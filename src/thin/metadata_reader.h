@@ -41,6 +41,9 @@ namespace quarry::thin {
 using DeviceId = uint32_t;
 inline constexpr DeviceId kMaxDeviceId = (DeviceId{1} << 24) - 1;
 
+// The value of a mapping: the data block, above the time of the pool at which it was mapped.
+inline constexpr int kTimeBits = 24;
+
 enum class Root {
   kLive,  // what the pool committed last
   kHeld,  // the metadata snapshot

@@ -21,6 +21,11 @@ Result<std::shared_ptr<BlockSource>> OpenDevice(const std::string& path) {
   return std::shared_ptr<BlockSource>(std::make_shared<MetadataFile>(std::move(*file)));
 }
 
+// The pool's time at which a block was mapped: the low bits of the value of a mapping.
+uint64_t MappedAt(uint64_t mapping) {
+  return mapping & ((uint64_t{1} << kTimeBits) - 1);
+}
+
 // True: it is there. False: kNotFound.
 template <typename T>
 Result<bool> IsThere(Result<T> found) {
@@ -88,21 +93,30 @@ Result<MappedRanges> FindMapped(std::shared_ptr<BlockSource> metadata, DeviceId 
   QUARRY_ASSIGN(MetadataReader reader, MetadataReader::Open(std::move(metadata), Root::kHeld, call));
   QUARRY_ASSIGN(const Device device, reader.FindDevice(id, call));
   const uint64_t block = reader.superblock().data_block_size.value;
-  // Both times begin as that of the pool, which each snapshot in it advances (dm-thin-metadata.c, __open_device).
+  // Both times begin as that of the pool, which each snapshot in it advances (dm-thin-metadata.c,
+  // __open_device).
   MappedRanges out{.whole = true, .was_shared = device.snapshotted_time > device.creation_time};
-  const auto take = [&](const MappingRun& run) {
-    const ByteRange range{{run.thin_begin * block}, {run.length * block}};
-    if (!out.ranges.empty() && out.ranges.back().end() == range.offset) {
-      out.ranges.back().length = out.ranges.back().length + range.length;
+  QUARRY_ASSIGN(const MetadataReader::DeviceTree tree, reader.FindTree(id, call));
+  TreeCursor cursor = reader.Mappings(tree, from.value / block);
+  while (true) {
+    QUARRY_ASSIGN(const bool more, cursor.ToEntry(call));
+    if (!more) {
+      return out;
+    }
+    QUARRY_TRY(reader.DataBlock(cursor));
+    // The kernel's own rule for a chunk that a write would copy (__snapshotted_since).
+    out.was_shared = out.was_shared || MappedAt(cursor.value()) < device.snapshotted_time;
+    const Bytes at{cursor.key() * block};
+    if (!out.ranges.empty() && out.ranges.back().end() == at) {
+      out.ranges.back().length = out.ranges.back().length + Bytes{block};
     } else if (out.ranges.size() == most) {
       out.whole = false;
+      return out;
     } else {
-      out.ranges.push_back(range);
+      out.ranges.push_back({at, {block}});
     }
-    return out.whole;
-  };
-  QUARRY_TRY(reader.Walk(id, from.value / block, take, call));
-  return out;
+    cursor.Skip();
+  }
 }
 
 Result<bool> PoolReader::HasDevice(const std::string& metadata, uint32_t id, const Call& call) {

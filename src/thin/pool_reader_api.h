@@ -23,8 +23,9 @@ struct ByteRange {
 struct MappedRanges {
   std::vector<ByteRange> ranges;  // of the thin device: ascending, whole chunks, never adjacent
   bool whole = false;             // nothing is mapped behind the last range
-  // A snapshot was made of the device since it was made. A write to such a device may go to a new chunk, and
-  // leave the old one as it was. The same holds for a snapshot itself, which metadata do not show.
+  // A snapshot was made of the device since it was made, or the kernel would copy one of these ranges at a
+  // write. A write to such a device may go to a new chunk, and leave the old one as it was. The same holds
+  // for a snapshot itself, which metadata do not show.
   bool was_shared = false;
 };
 

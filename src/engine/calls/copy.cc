@@ -435,6 +435,10 @@ Result<bool> MustKeepBytes(Parts& parts, const Record& source, const Profile& pr
     return std::move(idle.error())
         .Context("only a volume that is not in use can be copied, unless the parameter 'inuse' is 'cow'");
   }
+  if (source.tags.thin) {
+    return std::move(idle.error())
+        .Context("a volume in a thin store can be copied only while it is not in use");
+  }
   if (source.tags.formatted == "btrfs") {
     return std::move(idle.error())
         .Context(

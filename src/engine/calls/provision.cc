@@ -146,6 +146,9 @@ Error ExplainFullStore(Error error, const Catalog& catalog, const Store& store, 
   }
   const Bytes wanted = ToBytes(wish.size, catalog.group->extent_size);
   const bool worth_waiting = !wish.elsewhere && wanted <= SpaceOf(catalog, store).largest + going;
+  if (wish.elsewhere && error.code() == Code::kPrecondition) {
+    return std::move(error).As(Code::kNoSpace);
+  }
   if (error.code() != Code::kNoSpace || !worth_waiting) {
     return error;
   }
@@ -244,8 +247,9 @@ Result<ExpandResult> GrowThin(Parts& parts, Pool& pool, const std::string& id, c
   if (ToBytes(size, extent) != record->tags.size) {
     QUARRY_TRY(CheckAlone(*record));
   }
-  QUARRY_ASSIGN(const Plan plan, PlanExpandThin(*catalog, *record, size, range.required));
-  QUARRY_TRY(RunCounted(pool, plan, parts.node.world, call));
+  QUARRY_ASSIGN(Plan plan, PlanExpandThin(*catalog, *record, size, range.required));
+  QUARRY_TRY(RunReloading(pool, parts.node.world, parts.node.log, *record->group, *record->lv,
+                          std::move(plan), call));
   return ExpandResult{ToBytes(size, extent), record->access != Access::kBlock};
 }
 

@@ -203,10 +203,12 @@ bool EndCopiesInUse(Parts& parts, Pool& pool, const Catalog& catalog, const Call
 std::set<std::string> Overreaching(Parts& parts, const Catalog& catalog) {
   const lvm::VolumeGroup& group = *catalog.group;
   std::map<std::string, const Record*> owners;  // by device
-  for (const Record& record : catalog.records) {
-    if (record.tags.state == lvm::VolumeState::kReady && CheckAlone(record).has_value()) {
-      for (std::string& uuid : record.DmUuids()) {
-        owners.emplace(std::move(uuid), &record);
+  for (const std::vector<Record>* const list : {&catalog.records, &catalog.parts}) {
+    for (const Record& record : *list) {
+      if (record.tags.state == lvm::VolumeState::kReady && CheckAlone(record).has_value()) {
+        for (std::string& uuid : record.DmUuids()) {
+          owners.emplace(std::move(uuid), &record);
+        }
       }
     }
   }
@@ -222,7 +224,7 @@ std::set<std::string> Overreaching(Parts& parts, const Catalog& catalog) {
       const auto own = ByPv(lvm::PhysicalExtents(group, *owner->second->lv));
       const auto here = own.find(pv.uuid);
       if (here == own.end() || !IsWithin(mapping, pv, group.extent_size, here->second)) {
-        out.insert(owner->second->lv->name);
+        out.insert(ActiveName(*owner->second));
       }
     }
   }

@@ -134,6 +134,13 @@ void WarnOfDifferences(const Parts& parts, const Pool& pool, const Store& store,
 
 void StartStores(Parts& parts, const Pool& pool, const Catalog& catalog, const Call& call) {
   for (const Store& store : catalog.stores) {
+    // An earlier process may have been killed while it held the metadata. Space that is trimmed meanwhile is
+    // not free.
+    const std::string uuid = lvm::DmUuid(catalog.group->uuid, store.lv->uuid);
+    const auto running = parts.node.world.dm.ThinPool(uuid);
+    if (running.has_value() && running->has_value() && (*running)->held_root.has_value()) {
+      (void)parts.node.world.dm.SendToPool(uuid, dm::ReleaseMetadataSnap{});
+    }
     const Status started = StartStore(*catalog.group, *store.lv, parts.node.world, call);
     if (!started.has_value()) {
       parts.node.log.Warning(
@@ -153,6 +160,12 @@ void EnsureStores(Parts& parts, Pool& pool, const Call& call) {
     const auto store =
         std::ranges::find((*catalog)->stores, wanted.name, [](const Store& one) { return one.name(); });
     const bool is_new = store == (*catalog)->stores.end();
+    const auto bears_name = [&](const Unreadable& one) { return lvm::BearsName(one.lv->tags, wanted.name); };
+    if (is_new && std::ranges::any_of((*catalog)->unreadable, bears_name)) {
+      parts.node.log.Warning("a thin store is there already, and cannot be read: none is made",
+                             {{"pool", pool.config.name}, {"store", wanted.name}});
+      continue;
+    }
     if (!is_new) {
       WarnOfDifferences(parts, pool, *store, wanted);
     }

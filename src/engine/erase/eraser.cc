@@ -317,7 +317,9 @@ void Eraser::Round(const std::stop_token& stop) {
   TakeGivenUp(**group);
   ForgetGone(catalog);
   undone = EndTakenOut(catalog, stop) || undone;
+  // LVM commits once for all volumes of a command, but twice for each thin one.
   std::vector<Record> removable;
+  std::vector<Record> removable_thin;
   for (const Record& record : catalog.records) {
     if (stop.stop_requested()) {
       return;
@@ -328,24 +330,25 @@ void Eraser::Round(const std::stop_token& stop) {
     const bool left_over = record.tags.state == lvm::VolumeState::kCreating;
     const bool ready =
         left_over || (IsErasing(record) && Proceed(record, stop) && !HasTakenOut(catalog, record));
-    // LVM commits once for all volumes of a command, but twice for each thin one.
-    const bool alike = removable.empty() || IsInPool(removable.front()) == IsInPool(record);
-    if (ready && !alike) {
-      Wake();
-    } else if (ready && removable.size() < kRemovedAtOnce && RemovesAlone(**group, record)) {
-      removable.push_back(record);
+    std::vector<Record>& list = IsInPool(record) ? removable_thin : removable;
+    if (ready && list.size() < kRemovedAtOnce && RemovesAlone(**group, record)) {
+      list.push_back(record);
     }
   }
-  if (removable.empty()) {
+  if (removable.empty() && removable_thin.empty()) {
     unremoved_.Forget([](const std::string&) { return true; });  // no volume is left to remove
-  } else {
-    const Result<bool> removed = Remove(removable, stop);
+  }
+  for (const std::vector<Record>* const list : {&removable, &removable_thin}) {
+    if (list->empty()) {
+      continue;
+    }
+    const Result<bool> removed = Remove(*list, stop);
     if (!stop.stop_requested() && (!removed.has_value() || *removed)) {
       unremoved_.Note("", removed.has_value() ? Ok() : Status(removed.error()));
     }
     if (!removed.has_value() && !stop.stop_requested()) {
       undone = true;
-    } else if (removable.size() == kRemovedAtOnce && *removed) {
+    } else if (list->size() == kRemovedAtOnce && *removed) {
       Wake();  // there may be more
     }
   }

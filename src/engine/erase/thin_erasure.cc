@@ -72,7 +72,9 @@ Result<bool> IsBlankThin(const Record& record, const World& world, const Call& c
   const lvm::VolumeGroup& group = *record.group;
   QUARRY_ASSIGN(const dm::ThinPoolStatus pool, HealthyPool(group, *group.FindLv(record.lv->pool), world.dm));
   QUARRY_ASSIGN(const thin::MappedRanges mapped, MappedOf(record, Bytes{}, world, call));
-  return mapped.ranges.empty() || pool.discards == dm::ThinPoolStatus::Discards::kIgnored;
+  // Zeroes did not reach all bytes if a snapshot was made meanwhile. The next BeginThinErasure says so.
+  return !mapped.was_shared &&
+         (mapped.ranges.empty() || pool.discards == dm::ThinPoolStatus::Discards::kIgnored);
 }
 
 }  // namespace quarry::engine

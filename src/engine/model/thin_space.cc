@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "lvm/layout.h"
+
 namespace quarry::engine {
 namespace {
 
@@ -114,6 +116,12 @@ StoreSpace SpaceOf(const Catalog& catalog, const Store& store, const Record* gro
     } else {
       high = middle - 1;
     }
+  }
+  const std::string blocked = lvm::FreeSpaceOf(*catalog.group).blocked;
+  if (!blocked.empty()) {
+    out.blocked = true;
+    out.why = blocked;
+    return out;
   }
   out.largest = ToBytes({low}, extent);
   if (low == 0) {

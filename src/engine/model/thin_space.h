@@ -33,7 +33,8 @@ struct StoreSpace {
   Bytes promised;  // sizes of all volumes in the store, also of those that are being erased
   // The largest volume that can be added, and by how much an existing volume can grow, in whole extents.
   Bytes largest;
-  std::string why;  // why `largest` is 0; empty: it is not
+  bool blocked = false;  // LVM makes nothing in the group now
+  std::string why;       // why `largest` is 0; empty: it is not
 };
 // `grows`: the volume that is to grow; nullptr: a new one.
 StoreSpace SpaceOf(const Catalog& catalog, const Store& store, const Record* grows = nullptr);

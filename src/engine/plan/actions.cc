@@ -14,6 +14,7 @@
 #include "engine/raid/stopped_array.h"
 #include "lvm/names.h"
 #include "lvm/ownership.h"
+#include "lvm/thin_pool.h"
 
 namespace quarry::engine {
 namespace {
@@ -184,6 +185,9 @@ Status ActivateNow(const ActivateAction& a, const World& world, const Call& call
     if (pool != nullptr && lvm::PartsOfPool(*group, *pool).has_value()) {
       QUARRY_TRY(StartStore(*group, *pool, world, call, a.accept_older));
       if (pool->partial) {
+        // LVM puts errors in the place of what is missing, whatever the type, also in a store that is in use.
+        QUARRY_TRY(lvm::MayStartDegraded(*group, *pool)
+                       .Context(fmt::format("thin store {}/{}", a.group, pool->name)));
         degraded.push_back(name);
       }
     }
@@ -422,7 +426,7 @@ Status Start(const StartStoreAction& a, const World& world, const Call& call) {
 Status ProveNextDevice(const ProveNextDeviceAction& a, const World& world, const Call& call) {
   QUARRY_ASSIGN(const FoundPool found, FindPool(a.group, a.name, world, call));
   const lvm::VolumeGroup& group = *found.group;
-  QUARRY_TRY(HealthyPool(group, *found.pool, world.dm));
+  QUARRY_ASSIGN(const dm::ThinPoolStatus status, HealthyPool(group, *found.pool, world.dm));
   uint32_t next = 1;
   for (const lvm::LogicalVolume& lv : group.lvs) {
     for (const lvm::Segment& segment : lv.segments) {
@@ -434,7 +438,12 @@ Status ProveNextDevice(const ProveNextDeviceAction& a, const World& world, const
   QUARRY_ASSIGN(const std::string metadata, MetadataDevice(group, *found.pool, world.dm));
   QUARRY_ASSIGN(const auto hold, MetadataHold::Begin(world.dm, lvm::DmUuid(group.uuid, found.pool->uuid)));
   QUARRY_ASSIGN(const bool there, world.thin.HasDevice(metadata, next, call));
-  if (!there) {
+  // A command that was cut off may have left its message to the pool in LVM's text: to delete this device.
+  // LVM then sends that before anything else, and the new device is proven to be blank afterwards
+  // (ProveBlank).
+  const bool has_message =
+      status.transaction_id + 1 == found.pool->segments.front().thin_pool->transaction_id;
+  if (!there || has_message) {
     return Ok();
   }
   return Error(

@@ -55,10 +55,11 @@ Result<Plan> PlanPart(lvm::FreeSpace& space, const Catalog& catalog, const lvm::
 }
 
 Error Full(const Store& store, const StoreSpace& space, Bytes wanted) {
-  return {Code::kNoSpace, space.why.empty() ? fmt::format("thin store '{}' has {} of {} left, {} are wanted",
-                                                          store.name(), HumanBytes(space.largest),
-                                                          HumanBytes(space.data), HumanBytes(wanted))
-                                            : space.why};
+  return {space.blocked ? Code::kPrecondition : Code::kNoSpace,
+          space.why.empty()
+              ? fmt::format("thin store '{}' has {} of {} left, {} are wanted", store.name(),
+                            HumanBytes(space.largest), HumanBytes(space.data), HumanBytes(wanted))
+              : space.why};
 }
 
 }  // namespace
@@ -93,11 +94,14 @@ Result<Plan> PlanMakeStore(const Catalog& catalog, const PoolConfig& pool, const
       .erase = std::string(EraseName(ErasePolicy::kZero)),
       .store = true};
   plan.push_back(lvm::AllocateAnywhere{group.name, names.metadata});
-  plan.push_back(lvm::MakeThinPool{.group = group.name,
-                                   .name = names.data,
-                                   .metadata = names.metadata,
-                                   .chunk_size = store.chunk,
-                                   .error_when_full = true});
+  plan.push_back(
+      lvm::MakeThinPool{.group = group.name,
+                        .name = names.data,
+                        .metadata = names.metadata,
+                        .chunk_size = store.chunk,
+                        // A trimmed chunk is free again only after the metadata snapshot that is held for
+                        // a moment. Until then a write in a full store waits, and does not fail.
+                        .error_when_full = false});
   plan.push_back(lvm::SkipActivation{group.name, names.data});
   plan.push_back(
       lvm::ChangeTags{group.name, names.data, lvm::BuildTags(tags), {std::string(lvm::kCreatingTag)}});

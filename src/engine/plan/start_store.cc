@@ -28,12 +28,25 @@ void RemoveLooseDevices(const lvm::VolumeGroup& group, const lvm::PoolParts& par
   }
 }
 
+// Data are zeroed before a volume gets them only because the pool does it.
+Status ZeroesChunks(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool) {
+  const bool does = pool.segments.size() == 1 && pool.segments.front().thin_pool.has_value() &&
+                    pool.segments.front().thin_pool->zeroes_chunks;
+  return does ? Ok()
+              : Status(Error(
+                    Code::kPrecondition,
+                    fmt::format("thin store {0} does not zero new chunks any more, so its volumes could show "
+                                "bytes of others: set it right with `lvchange --zero y {0}`",
+                                PathOf(group, pool))));
+}
+
 }  // namespace
 
 Status StartStore(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool, const World& world,
                   const Call& call, bool accept_older) {
   const std::string uuid = lvm::DmUuid(group.uuid, pool.uuid);
   const std::string what = fmt::format("starting thin store {}", PathOf(group, pool));
+  QUARRY_TRY(ZeroesChunks(group, pool));
   QUARRY_ASSIGN(const auto running, world.dm.ThinPool(uuid));
   if (running.has_value()) {
     return Ok();
@@ -46,6 +59,13 @@ Status StartStore(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool,
   const auto parts = lvm::PartsOfPool(group, pool);
   if (pool.partial) {
     QUARRY_TRY(lvm::MayStartDegraded(group, pool).Context(fmt::format("thin store {}", PathOf(group, pool))));
+  }
+  // Nothing is written to the legs of one part before it is known that the other part starts, too.
+  for (const lvm::LogicalVolume* const part : {parts->data, parts->metadata}) {
+    QUARRY_ASSIGN(const auto doubt, FindDoubt(group, *part, world.raid_legs));
+    if (doubt.has_value() && !(accept_older && doubt->may_override)) {
+      return Error(Code::kPrecondition, doubt->words).Context(what);
+    }
   }
   RemoveLooseDevices(group, *parts, world.dm);
   for (const lvm::LogicalVolume* const part : {parts->data, parts->metadata}) {
@@ -74,17 +94,17 @@ Result<dm::ThinPoolStatus> HealthyPool(const lvm::VolumeGroup& group, const lvm:
                                        dm::DmApi& dm) {
   using Mode = dm::ThinPoolStatus::Mode;
   const std::string path = PathOf(group, pool);
+  QUARRY_TRY(ZeroesChunks(group, pool));
   QUARRY_ASSIGN(const auto status, dm.ThinPool(lvm::DmUuid(group.uuid, pool.uuid)));
   if (!status.has_value()) {
     return Error(Code::kUnavailable, fmt::format("thin store {} is not started", path));
   }
   if (status->needs_check || status->mode == Mode::kReadOnly || status->mode == Mode::kFailed) {
-    return Error(
-        Code::kPrecondition,
-        fmt::format(
-            "the kernel has made thin store {} {}: unmount its volumes, deactivate it (lvchange -an), "
-            "check its metadata (lvconvert --repair {}), and start quarryd again",
-            path, status->mode == Mode::kFailed ? "fail" : "read-only", path));
+    return Error(Code::kPrecondition,
+                 fmt::format("the kernel has made thin store {} {}: unmount its volumes, stop quarryd, "
+                             "deactivate it (lvchange -an), "
+                             "check its metadata (lvconvert --repair {}), and start quarryd again",
+                             path, status->mode == Mode::kFailed ? "fail" : "read-only", path));
   }
   return *status;
 }

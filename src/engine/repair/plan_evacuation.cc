@@ -141,11 +141,11 @@ std::optional<RepairStep> Leave(const RepairView& view, const lvm::PhysicalVolum
   }
   if (begun->has_value()) {
     RepairStep step = Copy(group, **begun);
-    // LVM copies nothing of an inactive volume. A part of a store is active with its store.
+    // LVM copies nothing of an inactive volume. A store is started under the turn (plan_repair.cc), not here.
     const lvm::LogicalVolume* const lv = group.FindLv((*begun)->name);
-    const lvm::LogicalVolume* const pool = lv == nullptr ? nullptr : lvm::PoolOfPart(group, *lv);
-    step.actions.insert(step.actions.begin(),
-                        ActivateAction{group.name, {pool == nullptr ? (*begun)->name : pool->name}});
+    if (lv == nullptr || lvm::PoolOfPart(group, *lv) == nullptr) {
+      step.actions.insert(step.actions.begin(), ActivateAction{group.name, {(*begun)->name}});
+    }
     return step;
   }
   const OnDisk there = WhatLiesOn(*view.catalog, pv);
@@ -183,13 +183,7 @@ std::optional<RepairStep> Leave(const RepairView& view, const lvm::PhysicalVolum
                       moves.error().message()));
       return std::nullopt;
     }
-    RepairStep copy = Copy(group, moves->front());
-    const lvm::LogicalVolume* const lv = group.FindLv(moves->front().name);
-    if (const lvm::LogicalVolume* const pool = lv == nullptr ? nullptr : lvm::PoolOfPart(group, *lv);
-        pool != nullptr) {
-      copy.actions.insert(copy.actions.begin(), ActivateAction{group.name, {pool->name}});
-    }
-    return copy;
+    return Copy(group, moves->front());
   }
   if (there.records.empty() && there.strangers.empty() && there.taken_out.empty() && group.pvs.size() > 1) {
     return RepairStep{.actions = {lvm::RemovePv{group.name, pv.device}}, .kind = RepairKind::kEvacuate};

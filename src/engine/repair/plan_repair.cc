@@ -78,20 +78,43 @@ std::optional<RepairStep> StartAsAsked(const RepairView& view) {
       continue;
     }
     const Store* const store = view.catalog->StoreOfPart(*volume.record);
+    const auto is_other_part = [&](const VolumeView& other) {
+      return &other != &volume && store != nullptr && view.catalog->StoreOfPart(*other.record) == store;
+    };
+    if (std::ranges::any_of(view.volumes, [&](const VolumeView& other) {
+          return is_other_part(other) && other.doubt.has_value() && !wanted(other);
+        })) {
+      continue;  // the store would not start, and legs of one part would have been decided on for nothing
+    }
     RepairStep step{.ids = {volume.record->tags.id}};
     // The tags come first. Otherwise a leg that is left out could later pass for current, if the chosen
     // legs are lost one day.
     for (const VolumeView& other : view.volumes) {
-      const bool same =
-          &other == &volume ||
-          (store != nullptr && view.catalog->StoreOfPart(*other.record) == store && wanted(other));
-      if (same) {
+      if (&other == &volume || (is_other_part(other) && wanted(other))) {
         step.actions.emplace_back(OverruleTags(view, other));
       }
     }
     step.actions.push_back(ActivateAction{
         .group = view.group().name, .names = {ActiveName(*volume.record)}, .accept_older = true});
     return step;
+  }
+  return std::nullopt;
+}
+
+// Starts a store that the kernel does not have: its disks came late, or an administrator has deactivated it.
+// Nobody may ask for its volumes while its capacity is 0.
+std::optional<RepairStep> StartStopped(const RepairView& view) {
+  for (const std::string& name : view.stopped_stores) {
+    const auto store =
+        std::ranges::find(view.catalog->stores, name, [](const Store& one) { return one.lv->name; });
+    const bool in_doubt = std::ranges::any_of(view.volumes, [&](const VolumeView& volume) {
+      return volume.doubt.has_value() && view.catalog->StoreOfPart(*volume.record) == &*store;
+    });
+    if (!in_doubt) {
+      return RepairStep{.ids = {store->tags.id},
+                        .actions = {StartStoreAction{view.group().name, name}},
+                        .kind = RepairKind::kStartStore};
+    }
   }
   return std::nullopt;
 }
@@ -326,7 +349,7 @@ std::optional<RepairStep> EndTakenOut(const RepairView& view, RepairPlan& plan) 
 // group after that.
 bool WaitsForTheEraser(const RepairView& view) {
   return std::ranges::any_of(view.catalog->records, [&](const Record& record) {
-    return IsErasing(record) && record.lv->partial && MayRebuild(view, record);
+    return IsErasing(record) && !record.tags.thin && record.lv->partial && MayRebuild(view, record);
   });
 }
 
@@ -422,6 +445,7 @@ RepairPlan PlanRepair(const RepairView& view) {
   plan.step = TakeBack(view)
                   .or_else([&] { return Resume(view); })
                   .or_else([&] { return StartAsAsked(view); })
+                  .or_else([&] { return StartStopped(view); })
                   .or_else([&] { return Abandon(view, plan); })
                   .or_else([&] { return Refresh(view); })
                   .or_else([&] { return StartAgain(view, plan); });
@@ -429,6 +453,9 @@ RepairPlan PlanRepair(const RepairView& view) {
     return plan;
   }
   for (const VolumeView& volume : view.volumes) {
+    if (volume.record->tags.thin) {
+      continue;  // its legs are those of its store
+    }
     if (volume.record->lv->partial && MayRebuild(view, *volume.record)) {
       Rebuild(view, volume, plan);
     } else if (volume.doubt.has_value() && !volume.record->lv->partial) {

@@ -45,8 +45,10 @@ bool HasFailedLeg(const VolumeView& volume);
 struct RepairView {
   const Catalog* catalog = nullptr;  // never nullptr in a call of PlanRepair
   std::vector<VolumeView> volumes;
-  std::set<std::string> given_up;          // PV UUIDs: missing for as long as the policy waits
-  std::set<std::string> refused;           // PV UUIDs: returned, but LVM refused recently to take them back
+  std::set<std::string> given_up;  // PV UUIDs: missing for as long as the policy waits
+  std::set<std::string> refused;   // PV UUIDs: returned, but LVM refused recently to take them back
+  std::vector<std::string> stopped_stores =
+      {};                                  // names of stores' pools: not in the kernel, and to be started
   std::set<std::string> not_rebuilt;       // ids of volumes whose rebuild failed recently
   bool may_replace_legs = false;           // whether legs may be replaced although their disks are present
   bool may_evacuate = false;               // whether an evacuation step may be planned now
@@ -74,6 +76,7 @@ bool IsComparing(const VolumeView& volume);
 enum class RepairKind {
   kRepair,
   kRebuild,      // of a volume's legs on missing disks
+  kStartStore,   // that the kernel does not have
   kTakeBack,     // of `disk`, which has returned
   kEvacuate,     // one of many steps for a disk that is to be vacated
   kReplaceLeg,   // a leg on a disk that is present and failing

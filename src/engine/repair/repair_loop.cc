@@ -10,6 +10,7 @@
 
 #include "engine/model/config.h"
 #include "engine/repair/observe.h"
+#include "lvm/thin_pool.h"
 
 namespace quarry::engine {
 namespace {
@@ -68,6 +69,8 @@ RepairLoop::Failure RepairLoop::FailureOf(const RepairStep& step) {
       break;
     case RepairKind::kRebuild:
       return {{Step::kRebuild, step.ids.front()}, "rebuilding the legs of a volume failed"};
+    case RepairKind::kStartStore:
+      return {{Step::kStartStore, step.ids.front()}, "a thin store cannot be started"};
     case RepairKind::kTakeBack:
       return {{Step::kTakeBack, step.disk}, "LVM refused to take a returned disk back"};
     case RepairKind::kEvacuate:
@@ -322,6 +325,16 @@ void RepairLoop::NoteDisks(const Catalog& catalog) {
 Result<RepairView> RepairLoop::Look(const Catalog& catalog, OneRound& round) {
   RepairView view = LookAtDisks(catalog, round);
   QUARRY_ASSIGN(view.volumes, LookAtVolumes(catalog, round));
+  for (const Store& store : catalog.stores) {
+    QUARRY_ASSIGN(const auto running,
+                  node_.world.dm.ThinPool(lvm::DmUuid(catalog.group->uuid, store.lv->uuid)));
+    const RetryKey start{Step::kStartStore, store.tags.id};
+    if (running.has_value()) {
+      retries_.Forget(start);
+    } else if (lvm::MayStartDegraded(*catalog.group, *store.lv).has_value() && IsDue(start, round)) {
+      view.stopped_stores.push_back(store.lv->name);
+    }
+  }
   for (const lvm::PhysicalVolume& pv : view.group().pvs) {
     if (round.refused.contains(pv.uuid) || !IsDue({Step::kTakeBack, pv.uuid}, round)) {
       view.refused.insert(pv.uuid);

@@ -17,6 +17,7 @@ struct RetryKey {
   enum class Step {
     kRepair,   // any step that has no kind of its own
     kRebuild,  // of a volume's legs
+    kStartStore,
     kEvacuate,
     kReplaceLeg,  // on a disk that is present and failing
     kLimit,       // sets the rebuild rate
@@ -26,8 +27,8 @@ struct RetryKey {
     kTagDisk,  // the tag that says that legs on a disk fail
   };
   Step step;
-  std::string of = {};  // kTakeBack, kTagDisk: PV UUID; kRebuild, kRefresh, kScrub: volume id; else empty,
-                        // for the whole pool
+  std::string of = {};  // kTakeBack, kTagDisk: PV UUID; kRebuild, kRefresh, kScrub, kStartStore: id; else
+                        // empty, for the whole pool
   auto operator<=>(const RetryKey&) const = default;
 };
 
