@@ -87,11 +87,16 @@ class BucketApi {
   // Returns once the gateway serves the bucket. Making it takes longer than some callers wait: kUnavailable
   // then says how far it is, and a repeated call joins in. kInvalidArgument names the field or parameter.
   // kAlreadyExists: a bucket of this name has other parameters, or something that is not ours has the name.
+  // The size of a repeated request is that of the first one, or the present one of a bucket that has grown.
   // kNoSpace: the pool has no room for it.
   virtual Result<CreateResult> Create(const CreateRequest& request, const Call& call) = 0;
 
   // kNotFound: there is no such bucket. kUnavailable: its pool cannot be read, so nobody knows.
   virtual Result<Bucket> Find(const std::string& id, const Call& call) = 0;
+  // OK if the bucket has these parameters, which are those of Create. It may have any value for a parameter
+  // that is not named. kInvalidArgument names a parameter that does not exist, or that the bucket has with
+  // another value. Other errors as Find.
+  virtual Status Compare(const std::string& id, const Parameters& parameters, const Call& call) = 0;
   virtual Result<std::vector<Bucket>> List(const Call& call) = 0;
 
   // OK as well if there is no such bucket. kPrecondition, for a bucket with ondelete=refuse: it has objects,

@@ -24,7 +24,7 @@ engine::CreateRequest VolumeRequest(const Wish& wish) {
   engine::Capability xfs;
   xfs.fs_type = "xfs";
   return {.name = VolumeNameOf(wish.settings.name),
-          .range = {wish.size, Bytes{}},
+          .range = {wish.settings.size, Bytes{}},
           .capabilities = {std::move(xfs)},
           .parameters = wish.volume,
           .s3 = wish.settings.Canonical()};
@@ -122,9 +122,9 @@ Result<CreateResult> Buckets::Create(const CreateRequest& request, const Call& c
   }
   const engine::Volume& volume = made->volume;
   QUARRY_ASSIGN(const Settings present, Settings::FromCanonical(volume.s3));
-  if (const auto difference = Difference(present, wish.settings); difference.has_value()) {
+  if (const auto difference = Difference(present, volume.size, wish.settings); difference.has_value()) {
     return Error(Code::kAlreadyExists,
-                 fmt::format("name: bucket '{}' exists and differs: {}", request.name, *difference));
+                 fmt::format("name: bucket '{}' exists already and differs: {}", request.name, *difference));
   }
   if (Status up = BringUp(volume, call); !up.has_value()) {
     return Unfinished(std::move(up.error()), "the volume is made; bringing the bucket up");
@@ -147,6 +147,17 @@ Result<Bucket> Buckets::Find(const std::string& id, const Call& call) {
     (void)LookAtContent(*known, config_.count_interval + kRoundsLag, call.Within(kCountPatience));
   }
   return Describe(volume);
+}
+
+Status Buckets::Compare(const std::string& id, const Parameters& parameters, const Call& call) {
+  QUARRY_ASSIGN(const engine::Volume volume, Volume(id, call));
+  QUARRY_ASSIGN(const Settings present, Settings::FromCanonical(volume.s3));
+  QUARRY_ASSIGN(const Wish wish, ParseOver(parameters, present));
+  if (const auto difference = Difference(present, volume.size, wish.settings); difference.has_value()) {
+    return Error(Code::kInvalidArgument,
+                 fmt::format("parameters: bucket '{}' differs: {}", present.name, *difference));
+  }
+  return wish.volume.empty() ? Ok() : engine_.bucket_volumes().CompareProfile(id, wish.volume, call);
 }
 
 Result<std::vector<Bucket>> Buckets::List(const Call& call) {

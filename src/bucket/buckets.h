@@ -68,6 +68,7 @@ class Buckets final : public BucketApi {
   Endpoint endpoint() const override { return {config_.url, config_.settings.region}; }
   Result<CreateResult> Create(const CreateRequest& request, const Call& call) override;
   Result<Bucket> Find(const std::string& id, const Call& call) override;
+  Status Compare(const std::string& id, const Parameters& parameters, const Call& call) override;
   Result<std::vector<Bucket>> List(const Call& call) override;
   Status Delete(const std::string& id, const Call& call) override { return DeleteIf(id, false, call); }
   Status DeleteLost(const std::string& id, const Call& call) override { return DeleteIf(id, true, call); }

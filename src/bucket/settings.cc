@@ -13,6 +13,7 @@ namespace {
 
 using std::chrono::seconds;
 
+constexpr std::string_view kWhatSizeIs = "a bucket is a volume of this size, such as 10GiB";
 constexpr uint64_t kMostSeconds = seconds(std::chrono::years(100)).count();
 
 std::string_view Word(OnDelete value) {
@@ -41,6 +42,10 @@ Result<seconds> ParseTime(std::string_view key, std::string_view text) {
   return seconds(number * units.at(unit));
 }
 
+bool IsSameSize(Bytes recorded, Bytes present, Bytes asked) {
+  return recorded == Bytes{} ? asked <= present : asked == recorded || asked == present;
+}
+
 // Takes one setting from text. False: the key is none of a bucket's.
 Result<bool> Take(std::string_view key, std::string_view value, Settings& into) {
   if (key == "ondelete") {
@@ -64,8 +69,9 @@ Result<bool> Take(std::string_view key, std::string_view value, Settings& into) 
 }  // namespace
 
 std::string Settings::Canonical() const {
-  return fmt::format("durability={}\nname={}\nondelete={}\nuploadttl={}", Word(durability), name,
-                     Word(on_delete), upload_ttl.count());
+  const std::string recorded = size == Bytes{} ? "" : fmt::format("\nsize={}", size.value);
+  return fmt::format("durability={}\nname={}\nondelete={}{}\nuploadttl={}", Word(durability), name,
+                     Word(on_delete), recorded, upload_ttl.count());
 }
 
 Result<Settings> Settings::FromCanonical(std::string_view text) {
@@ -79,6 +85,14 @@ Result<Settings> Settings::FromCanonical(std::string_view text) {
       out.name = value;
       continue;
     }
+    if (line.substr(0, equals) == "size") {
+      auto size = ParseSize(value);
+      if (!size.has_value()) {
+        return std::move(size.error()).As(Code::kCorrupt).Context("tag quarry.s3: size");
+      }
+      out.size = *size;
+      continue;
+    }
     auto taken = Take(line.substr(0, equals), value, out);
     if (!taken.has_value()) {
       return std::move(taken.error()).As(Code::kCorrupt).Context("tag quarry.s3");
@@ -90,10 +104,17 @@ Result<Settings> Settings::FromCanonical(std::string_view text) {
   return out;
 }
 
-std::optional<std::string> Difference(const Settings& existing, const Settings& requested) {
+std::optional<std::string> Difference(const Settings& existing, Bytes present, const Settings& requested) {
   const auto differs = [](std::string_view key, const auto& asked, const auto& was) {
     return fmt::format("parameter '{}' is {}, was {}", key, asked, was);
   };
+  if (!IsSameSize(existing.size, present, requested.size)) {
+    return differs("size", fmt::format("{} bytes", requested.size.value),
+                   existing.size == Bytes{} || existing.size == present
+                       ? fmt::format("{} bytes", present.value)
+                       : fmt::format("{} bytes when the bucket was made, and is {} bytes since it grew",
+                                     existing.size.value, present.value));
+  }
   if (existing.on_delete != requested.on_delete) {
     return differs("ondelete", Word(requested.on_delete), Word(existing.on_delete));
   }
@@ -109,23 +130,26 @@ std::optional<std::string> Difference(const Settings& existing, const Settings& 
 
 Result<Wish> ParseRequest(const CreateRequest& request) {
   QUARRY_TRY(CheckBucketName(request.name));
-  Wish wish{.settings = {.name = request.name}, .size = {}, .volume = {}};
-  bool has_size = false;
-  for (const auto& [key, value] : request.parameters) {
+  if (!request.parameters.contains("size")) {
+    return Error(Code::kInvalidArgument, fmt::format("parameter 'size' is required: {}", kWhatSizeIs));
+  }
+  return ParseOver(request.parameters, {.name = request.name});
+}
+
+Result<Wish> ParseOver(const Parameters& parameters, const Settings& existing) {
+  Wish wish{.settings = existing, .volume = {}};
+  for (const auto& [key, value] : parameters) {
     if (key == "size") {
-      QUARRY_ASSIGN(wish.size, ParseSize(value).Context("parameter 'size'"));
-      has_size = wish.size > Bytes{};
+      QUARRY_ASSIGN(wish.settings.size, ParseSize(value).Context("parameter 'size'"));
+      if (wish.settings.size == Bytes{}) {
+        return Error(Code::kInvalidArgument, fmt::format("parameter 'size' must not be 0: {}", kWhatSizeIs));
+      }
       continue;
     }
     QUARRY_ASSIGN(const bool taken, Take(key, value, wish.settings));
     if (!taken) {
       wish.volume[key] = value;
     }
-  }
-  if (!has_size) {
-    return Error(
-        Code::kInvalidArgument,
-        "parameter 'size' is required and must not be 0: a bucket is a volume of this size, such as 10GiB");
   }
   return wish;
 }

@@ -18,6 +18,9 @@ enum class Durability { kSync, kRelaxed };  // kSync: what the gateway acknowled
 
 struct Settings {
   std::string name;
+  // As it was asked for when the bucket was made; growth does not change it. 0: an earlier build made the
+  // bucket and did not record it.
+  Bytes size = {};
   OnDelete on_delete = OnDelete::kRefuse;
   Durability durability = Durability::kSync;
   // Unfinished multipart uploads that nobody has touched for so long are removed. 0: never.
@@ -31,15 +34,19 @@ struct Settings {
 };
 
 // "parameter 'ondelete' is refuse, was erase": the first difference between a recorded bucket and a request.
-std::optional<std::string> Difference(const Settings& existing, const Settings& requested);
+// `present` is the size of its volume now. A size is the same if it is the recorded one, which a repeated
+// request has after growth too, or the present one. If no size was recorded, every size is that the volume
+// has room for.
+std::optional<std::string> Difference(const Settings& existing, Bytes present, const Settings& requested);
 
 // A request, parsed.
 struct Wish {
   Settings settings;
-  Bytes size;
   Parameters volume;  // the parameters that are left for the volume
 };
 // kInvalidArgument names the field or parameter. The engine checks those of the volume.
 Result<Wish> ParseRequest(const CreateRequest& request);
+// Parameters of a bucket that exists. Those that are not named are as in `existing`.
+Result<Wish> ParseOver(const Parameters& parameters, const Settings& existing);
 
 }  // namespace quarry::bucket

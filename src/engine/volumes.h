@@ -100,6 +100,9 @@ class Volumes {
   // exists, or is not proven to be gone.
   Status ProveGone(const std::string& id, const Call& call);
   Result<ValidateResult> Validate(const ValidateRequest& request, const Call& call);
+  // OK if the volume was made with these parameters, those of Create. It may have any value for a parameter
+  // that is not named. kInvalidArgument names a parameter that does not exist or differs.
+  Status CompareProfile(const std::string& id, const Parameters& parameters, const Call& call);
   // max_entries 0: all. kStaleToken: this quarryd did not issue the token. kUnavailable while a pool cannot
   // be read: a list without its volumes would mean that they no longer exist.
   Result<ListResult> List(uint32_t max_entries, const std::string& token, const Call& call,

@@ -43,6 +43,12 @@ struct Created {
   Reach reach;
 };
 
+struct ExistingWish {
+  std::string id;
+  std::vector<int> protocols = {kS3};
+  Map parameters = {};
+};
+
 struct GrantWish {
   struct Bucket {
     std::string id;
@@ -77,8 +83,7 @@ class Driver {
   virtual grpc::Status Grant(const GrantWish& wish, Granted& out) = 0;
   virtual grpc::Status Revoke(const RevokeWish& wish) = 0;
   // Only in v1alpha2.
-  virtual grpc::Status GetExisting(const std::string& id, const std::vector<int>& protocols,
-                                   Created& out) = 0;
+  virtual grpc::Status GetExisting(const ExistingWish& wish, Created& out) = 0;
 };
 
 std::unique_ptr<Driver> MakeV1alpha1(const std::shared_ptr<grpc::Channel>& channel);

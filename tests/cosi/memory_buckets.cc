@@ -12,12 +12,17 @@ namespace {
 constexpr std::array<std::string_view, 7> kKeys = {"size",     "type",       "pool",     "erase",
                                                    "ondelete", "durability", "uploadttl"};
 
-Result<Bytes> SizeOf(const bucket::Parameters& parameters) {
+Status CheckKeys(const bucket::Parameters& parameters) {
   for (const auto& [key, value] : parameters) {
     if (std::ranges::find(kKeys, key) == kKeys.end()) {
       return Error(Code::kInvalidArgument, fmt::format("parameters: there is no parameter '{}'", key));
     }
   }
+  return Ok();
+}
+
+Result<Bytes> SizeOf(const bucket::Parameters& parameters) {
+  QUARRY_TRY(CheckKeys(parameters));
   if (!parameters.contains("size")) {
     return Error(Code::kInvalidArgument, "parameters: size is required");
   }
@@ -102,6 +107,23 @@ Result<bucket::Bucket> MemoryBuckets::Find(const std::string& id, const Call& ca
   QUARRY_TRY(Begin("Find", call));
   const auto found = kept_.find(id);
   return found == kept_.end() ? Result<bucket::Bucket>(NoSuchBucket(id)) : Shown(found->second);
+}
+
+Status MemoryBuckets::Compare(const std::string& id, const bucket::Parameters& parameters, const Call& call) {
+  const MutexLock lock(mutex_);
+  QUARRY_TRY(Begin("Compare", call));
+  const auto found = kept_.find(id);
+  if (found == kept_.end()) {
+    return NoSuchBucket(id);
+  }
+  QUARRY_TRY(CheckKeys(parameters));
+  for (const auto& [key, value] : parameters) {
+    const auto has = found->second.parameters.find(key);
+    if (has == found->second.parameters.end() || has->second != value) {
+      return Error(Code::kInvalidArgument, fmt::format("parameters: '{}' differs", key));
+    }
+  }
+  return Ok();
 }
 
 Result<std::vector<bucket::Bucket>> MemoryBuckets::List(const Call& call) {

@@ -23,6 +23,7 @@ class MemoryBuckets final : public bucket::BucketApi {
   bucket::Endpoint endpoint() const override { return {"http://127.0.0.1:7070", "us-east-1"}; }
   Result<bucket::CreateResult> Create(const bucket::CreateRequest& request, const Call& call) override;
   Result<bucket::Bucket> Find(const std::string& id, const Call& call) override;
+  Status Compare(const std::string& id, const bucket::Parameters& parameters, const Call& call) override;
   Result<std::vector<bucket::Bucket>> List(const Call& call) override;
   Status Delete(const std::string& id, const Call& call) override { return DeleteIf(id, false, call); }
   Status DeleteLost(const std::string& id, const Call& call) override { return DeleteIf(id, true, call); }

@@ -11,7 +11,9 @@ namespace quarry::cosi_check {
 struct Settings {
   Map parameters;        // of a bucket that can be made
   Map other_parameters;  // of another one: a bucket cannot have both
-  std::string prefix;    // of the names that are used; no bucket's name begins with it
+  // The same as `parameters`, but of a smaller bucket. Empty: nothing is checked about it.
+  Map smaller_parameters;
+  std::string prefix;  // of the names that are used; no bucket's name begins with it
 };
 
 struct Finding {

@@ -88,7 +88,7 @@ class V1alpha1 final : public Driver {
     return OneCall(*provisioner_, &pb::Provisioner::Stub::DriverRevokeBucketAccess, request, response);
   }
 
-  grpc::Status GetExisting(const std::string&, const std::vector<int>&, Created&) override {
+  grpc::Status GetExisting(const ExistingWish&, Created&) override {
     return {grpc::StatusCode::UNIMPLEMENTED, "not in this version"};
   }
 

@@ -60,10 +60,11 @@ class V1alpha2 final : public Driver {
     return status;
   }
 
-  grpc::Status GetExisting(const std::string& id, const std::vector<int>& protocols, Created& out) override {
+  grpc::Status GetExisting(const ExistingWish& wish, Created& out) override {
     pb::DriverGetExistingBucketRequest request;
-    request.set_existing_bucket_id(id);
-    AddProtocols(request, protocols);
+    request.set_existing_bucket_id(wish.id);
+    request.mutable_parameters()->insert(wish.parameters.begin(), wish.parameters.end());
+    AddProtocols(request, wish.protocols);
     pb::DriverGetExistingBucketResponse response;
     const auto status =
         OneCall(*provisioner_, &pb::Provisioner::Stub::DriverGetExistingBucket, request, response);

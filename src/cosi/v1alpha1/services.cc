@@ -136,8 +136,7 @@ class ProvisionerService final : public pb::Provisioner::Service {
   }
 
   // If the sidecar could not record the answer to a grant, it revokes an account without an id, and repeats
-  // this until it gets OK. Nothing can be revoked then: the account keeps its access until the bucket is
-  // deleted or an administrator revokes it.
+  // this for ever. OK would say that the account has no access any more, which is not so.
   grpc::Status DriverRevokeBucketAccess(ServerContext* context,
                                         const pb::DriverRevokeBucketAccessRequest* request,
                                         pb::DriverRevokeBucketAccessResponse*) final {
@@ -145,8 +144,9 @@ class ProvisionerService final : public pb::Provisioner::Service {
                        [&](csi::Rpc& rpc) -> Status {
                          QUARRY_TRY(CheckRequired("bucket_id", request->bucket_id()));
                          if (request->account_id().empty()) {
-                           rpc.note = "the request names no account: nothing was revoked";
-                           return Ok();
+                           return Invalid("account_id",
+                                          "is required; `quarryctl bucket list` shows the accounts of the "
+                                          "bucket, and `quarryctl bucket revoke` ends them");
                          }
                          now::DriverRevokeBucketAccessRequest raised;
                          now::DriverRevokeBucketAccessResponse ignored;

@@ -124,6 +124,10 @@ Status Calls::GetExisting(const pb::DriverGetExistingBucketRequest& request,
   QUARRY_TRY(CheckRequired("existing_bucket_id", request.existing_bucket_id()));
   QUARRY_TRY(CheckProtocols(request.protocols()));
   QUARRY_ASSIGN(const bucket::Bucket found, buckets_.Find(request.existing_bucket_id(), rpc.call));
+  if (!request.parameters().empty()) {
+    QUARRY_TRY(buckets_.Compare(request.existing_bucket_id(),
+                                {request.parameters().begin(), request.parameters().end()}, rpc.call));
+  }
   response.set_bucket_id(found.id);
   Describe(found, *response.mutable_protocols());
   return Ok();

@@ -378,6 +378,23 @@ Result<ValidateResult> Volumes::Validate(const ValidateRequest& request, const C
   return ValidateResult{true, ""};
 }
 
+Status Volumes::CompareProfile(const std::string& id, const Parameters& parameters, const Call& call) {
+  QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
+  QUARRY_ASSIGN(const auto found, parts_.node.GetForController(id, call, realm_));
+  QUARRY_ASSIGN(const Profile profile, found.record.profile);
+  Parameters named = parameters;
+  // A type alone would reset what belongs to it, such as the number of mirrors.
+  if (const auto type = named.find("type");
+      type != named.end() && type->second == lvm::TypeName(profile.geometry.type())) {
+    named.erase(type);
+  }
+  QUARRY_ASSIGN(const Profile asked, Profile::ParseOver(named, profile));
+  if (auto difference = Difference(found.record.tags.profile, asked); difference.has_value()) {
+    return Error(Code::kInvalidArgument, fmt::format("parameters: volume {} differs: {}", id, *difference));
+  }
+  return Ok();
+}
+
 Result<CapacityResult> Volumes::Capacity(const std::vector<Capability>& capabilities,
                                          const Parameters& parameters, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));

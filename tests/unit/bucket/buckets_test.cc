@@ -30,6 +30,10 @@ TEST_F(BucketsTest, AnotherBucketOfTheNameIsRefused) {
   EXPECT_THAT(other.error().message(), HasSubstr("ondelete"));
   EXPECT_EQ(TryCreate("logs", {{"type", "raid1"}}).error().code(), Code::kAlreadyExists);
   EXPECT_EQ(TryCreate("logs", {{"size", "900MiB"}}).error().code(), Code::kAlreadyExists);
+  const auto smaller = TryCreate("logs", {{"size", "350MiB"}});
+  ASSERT_FALSE(smaller.has_value());
+  EXPECT_EQ(smaller.error().code(), Code::kAlreadyExists);
+  EXPECT_THAT(smaller.error().message(), HasSubstr("'size'"));
   EXPECT_EQ(TryCreate("big", {{"size", "900GiB"}}).error().code(), Code::kNoSpace);
   EXPECT_EQ(TryCreate("odd", {{"colour", "red"}}).error().code(), Code::kInvalidArgument);
 }
@@ -289,8 +293,41 @@ TEST_F(BucketsTest, ABucketGrowsWhileItServes) {
   ASSERT_TRUE(grown.has_value()) << grown.error().message();
   EXPECT_EQ(*grown, Bytes{800 * kMiB.value});
   EXPECT_EQ(*buckets_->Grow(logs, Bytes{1}, Soon()), Bytes{800 * kMiB.value}) << "never smaller";
+  Restart();
   EXPECT_TRUE(TryCreate("logs").has_value()) << "the request of its creation still finds it";
+  EXPECT_TRUE(TryCreate("logs", {{"size", "800MiB"}}).has_value()) << "and so does its present size";
+  EXPECT_EQ(TryCreate("logs", {{"size", "600MiB"}}).error().code(), Code::kAlreadyExists);
   EXPECT_THAT(mount_.Journal(), testing::Contains(HasSubstr("grow ")));
+}
+
+TEST_F(BucketsTest, ABucketIsComparedByTheParametersThatAreNamed) {
+  const std::string logs = Create("logs", {{"type", "raid1"}, {"ondelete", "erase"}, {"erase", "none"}});
+  const auto compared = [&](const Parameters& parameters) {
+    return buckets_->Compare(logs, parameters, Soon());
+  };
+  for (const Parameters& same :
+       {Parameters{}, Parameters{{"size", "400MiB"}}, Parameters{{"type", "raid1"}},
+        Parameters{{"erase", "none"}, {"ondelete", "erase"}},
+        Parameters{{"type", "raid1"}, {"mirrors", "1"}, {"durability", "sync"}, {"uploadttl", "7d"}}}) {
+    const Status status = compared(same);
+    EXPECT_TRUE(status.has_value()) << status.error().message();
+  }
+  for (const auto& [key, value] : Parameters{{"size", "300MiB"},
+                                             {"type", "linear"},
+                                             {"mirrors", "2"},
+                                             {"erase", "zero"},
+                                             {"ondelete", "refuse"},
+                                             {"durability", "relaxed"},
+                                             {"uploadttl", "1d"},
+                                             {"colour", "red"},
+                                             {"erase", "perhaps"},
+                                             {"pool", "another"}}) {
+    const Status status = compared({{key, value}});
+    ASSERT_FALSE(status.has_value()) << key;
+    EXPECT_EQ(status.error().code(), Code::kInvalidArgument);
+    EXPECT_THAT(status.error().message(), HasSubstr(key));
+  }
+  EXPECT_EQ(buckets_->Compare("p.q" + std::string(26, 'a'), {}, Soon()).error().code(), Code::kNotFound);
 }
 
 TEST_F(BucketsTest, OneThatCannotBeMountedBlocksNoOther) {

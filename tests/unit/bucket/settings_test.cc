@@ -43,13 +43,34 @@ TEST(BucketSettings, SurviveTheTag) {
                                                  {"durability", "relaxed"},
                                                  {"uploadttl", "12h"}}});
   ASSERT_TRUE(wish.has_value()) << wish.error().message();
-  EXPECT_EQ(wish->size, kGiB);
+  EXPECT_EQ(wish->settings.size, kGiB);
   EXPECT_EQ(wish->volume, (Parameters{{"type", "raid1"}}));
-  EXPECT_EQ(wish->settings.Canonical(), "durability=relaxed\nname=logs\nondelete=erase\nuploadttl=43200");
+  EXPECT_EQ(wish->settings.Canonical(),
+            "durability=relaxed\nname=logs\nondelete=erase\nsize=1073741824\nuploadttl=43200");
   EXPECT_EQ(*Settings::FromCanonical(wish->settings.Canonical()), wish->settings);
   EXPECT_TRUE(Settings::FromCanonical(wish->settings.Canonical() + "\nlater=1").has_value());
   EXPECT_EQ(Settings::FromCanonical("name=logs\nondelete=never").error().code(), Code::kCorrupt);
   EXPECT_EQ(Settings::FromCanonical("ondelete=erase").error().code(), Code::kCorrupt);
+}
+
+TEST(BucketSettings, AreTheSameWithTheSizeOfTheFirstRequest) {
+  const auto differs = [](Bytes recorded, Bytes present, Bytes asked) {
+    return Difference({.name = "logs", .size = recorded}, present, {.name = "logs", .size = asked});
+  };
+  const Bytes two{2 * kGiB.value}, three{3 * kGiB.value};
+  EXPECT_EQ(differs(two, two, two), std::nullopt);
+  EXPECT_EQ(differs(two, three, two), std::nullopt) << "it has grown since";
+  EXPECT_EQ(differs(two, three, three), std::nullopt) << "as it is now";
+  EXPECT_THAT(differs(two, two, kGiB).value_or(""), HasSubstr("parameter 'size' is 1073741824 bytes"));
+  EXPECT_THAT(differs(two, three, kGiB).value_or(""), HasSubstr("was 2147483648 bytes when"));
+  EXPECT_NE(differs(two, two, three), std::nullopt);
+  // A bucket of a build that did not record it.
+  const auto older = Settings::FromCanonical("durability=sync\nname=logs\nondelete=refuse\nuploadttl=604800");
+  ASSERT_TRUE(older.has_value());
+  EXPECT_EQ(older->size, Bytes{});
+  EXPECT_EQ(differs(older->size, two, kGiB), std::nullopt);
+  EXPECT_NE(differs(older->size, two, three), std::nullopt);
+  EXPECT_EQ(Settings::FromCanonical("name=logs\nsize=large").error().code(), Code::kCorrupt);
 }
 
 TEST(BucketSettings, DefaultToWhatIsSafe) {

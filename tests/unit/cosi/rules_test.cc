@@ -105,6 +105,10 @@ std::vector<Breach> CreateBreaches() {
   const auto both = [](const char* rule, const auto& shape) {
     return Breach{rule, Accept<Old>(shape), Accept<New>(shape)};
   };
+  const auto is_smaller = [](const auto& r) {
+    const auto size = r.parameters().find("size");
+    return size != r.parameters().end() && size->second == "512MiB";
+  };
   return {
       {"create.answer", Change<OldMade>([](auto& r) { r.set_bucket_id("a b"); }),
        Change<NewMade>([](auto& r) { r.clear_bucket_id(); })},
@@ -116,6 +120,7 @@ std::vector<Breach> CreateBreaches() {
        RefuseRepetition("DriverCreateBucket")},
       {"create.keeps_name", Recode("DriverCreateBucket", StatusCode::ALREADY_EXISTS, StatusCode::OK),
        Recode("DriverCreateBucket", StatusCode::ALREADY_EXISTS, StatusCode::INTERNAL)},
+      {"create.keeps_size", Accept<Old>(is_smaller), Accept<New>(is_smaller)},
       both("create.needs_name", [](const auto& r) { return r.name().empty(); }),
       both("create.checks_name", [](const auto& r) { return r.name() == "Not_A_Name"; }),
       both("create.checks_parameters",
@@ -145,6 +150,18 @@ std::vector<Breach> ExistingBreaches() {
        })},
       {"existing.checks_protocol", {}, Accept<Request>([](const auto& r) {
          return r.protocols_size() > 0 && r.protocols(0).type() == newer::ObjectProtocol::AZURE;
+       })},
+      {"existing.takes_parameters", {}, Refuse<Request>([](const auto& r) {
+         return !r.parameters().empty();
+       })},
+      {"existing.checks_parameters", {}, Accept<Request>([](const auto& r) {
+         return r.parameters().contains("no-such-parameter");
+       })},
+      {"existing.compares_parameters", {}, Accept<Request>([](const auto& r) {
+         return r.parameters().contains("size") && r.parameters().at("size") == "512MiB";
+       })},
+      {"existing.compares_parameters", {}, Accept<Request>([](const auto& r) {
+         return r.parameters().contains("size") && r.parameters().at("size") == "2GiB";
        })},
   };
 }
@@ -238,7 +255,7 @@ std::vector<Breach> RevokeAndDeleteBreaches() {
        })},
       {"revoke.needs_bucket", Accept<Old>([](const auto& r) { return r.bucket_id().empty(); }),
        Accept<New>([](const auto& r) { return r.buckets().empty(); })},
-      {"revoke.account_without_id", Refuse<Old>([](const auto& r) { return r.account_id().empty(); }),
+      {"revoke.needs_account", Accept<Old>([](const auto& r) { return r.account_id().empty(); }),
        Accept<New>([](const auto& r) { return r.account_id().empty(); })},
       {"delete.repeats", RefuseRepetition("DriverDeleteBucket"), RefuseRepetition("DriverDeleteBucket")},
       {"delete.unknown", Refuse<older::DriverDeleteBucketRequest>([](const auto& r) {
@@ -288,8 +305,10 @@ std::vector<Breach> Breaches() {
   return all;
 }
 
-const cosi_check::Settings kSettings{
-    .parameters = {{"size", "1GiB"}}, .other_parameters = {{"size", "2GiB"}}, .prefix = "check-"};
+const cosi_check::Settings kSettings{.parameters = {{"size", "1GiB"}},
+                                     .other_parameters = {{"size", "2GiB"}},
+                                     .smaller_parameters = {{"size", "512MiB"}},
+                                     .prefix = "check-"};
 
 std::set<std::string> BrokenRules(cosi_check::Driver& driver) {
   std::set<std::string> broken;

@@ -47,8 +47,10 @@ class CosiTest : public testing::TestWithParam<bool> {
 };
 
 TEST_P(CosiTest, KeepsEveryRule) {
-  const cosi_check::Settings settings{
-      .parameters = kSize, .other_parameters = {{"size", "2GiB"}}, .prefix = "check-"};
+  const cosi_check::Settings settings{.parameters = kSize,
+                                      .other_parameters = {{"size", "2GiB"}},
+                                      .smaller_parameters = {{"size", "512MiB"}},
+                                      .prefix = "check-"};
   for (const auto& finding : CheckRules(*driver, settings)) {
     EXPECT_EQ(finding.problem, "") << finding.rule;
   }
@@ -132,7 +134,7 @@ TEST(CosiVersionsTest, ABucketOfOneVersionIsServedInTheOther) {
              newer = cosi_check::MakeV1alpha2(harness.channel);
   Created made, found;
   ASSERT_TRUE(older->Create({.name = "bucket-1", .parameters = kSize}, made).ok());
-  ASSERT_TRUE(newer->GetExisting(made.id, {cosi_check::kS3}, found).ok());
+  ASSERT_TRUE(newer->GetExisting({.id = made.id}, found).ok());
   EXPECT_EQ(found.id, made.id);
   Granted one, two;
   ASSERT_TRUE(older->Grant({.name = "ba-1", .buckets = {{.id = made.id}}}, one).ok());
@@ -159,6 +161,34 @@ TEST(CosiAccessTest, AccessModesOfBothVersionsReachTheBuckets) {
   EXPECT_EQ(older->Grant({.name = "d", .buckets = {{made.id}}, .parameters = {{"access", "all"}}}, ignored)
                 .error_code(),
             StatusCode::INVALID_ARGUMENT);
+}
+
+TEST(CosiVersionsTest, AnExistingBucketMustHaveTheParametersThatAreNamed) {
+  CosiHarness harness;
+  const auto driver = cosi_check::MakeV1alpha2(harness.channel);
+  Created made, found;
+  ASSERT_TRUE(
+      driver->Create({.name = "bucket-1", .parameters = {{"size", "1GiB"}, {"ondelete", "erase"}}}, made)
+          .ok());
+  EXPECT_TRUE(driver->GetExisting({.id = made.id}, found).ok());
+  EXPECT_TRUE(driver->GetExisting({.id = made.id, .parameters = {{"ondelete", "erase"}}}, found).ok());
+  const auto other = driver->GetExisting({.id = made.id, .parameters = {{"ondelete", "refuse"}}}, found);
+  EXPECT_EQ(other.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(other.error_message(), HasSubstr("ondelete"));
+  // A bucket that does not exist is NOT_FOUND, whatever its parameters would be.
+  EXPECT_EQ(driver->GetExisting({.id = "p.9", .parameters = {{"colour", "red"}}}, found).error_code(),
+            StatusCode::NOT_FOUND);
+}
+
+TEST(CosiVersionsTest, ARevocationWithoutAnAccountNamesTheRemedy) {
+  CosiHarness harness;
+  const auto driver = cosi_check::MakeV1alpha1(harness.channel);
+  Created made;
+  ASSERT_TRUE(driver->Create({.name = "bucket-1", .parameters = kSize}, made).ok());
+  const auto refused = driver->Revoke({.account = "", .buckets = {made.id}});
+  EXPECT_EQ(refused.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(refused.error_message(), HasSubstr("account_id"));
+  EXPECT_THAT(refused.error_message(), HasSubstr("quarryctl bucket revoke"));
 }
 
 TEST(CosiServerTest, OnlyItsOwnerReachesTheSocket) {
