@@ -102,10 +102,10 @@ class BucketApi {
   // OK as well if there is no such bucket. kPrecondition, for a bucket with ondelete=refuse: it has objects,
   // and how many. OK means that no client reaches it any more; its bytes are erased as those of a volume.
   virtual Status Delete(const std::string& id, const Call& call) = 0;
-  // Deletes a bucket whose disk is missing for good. It is not looked into for objects, whatever ondelete
-  // says, because it cannot be read. OK as well if there is no such bucket. kPrecondition: its type can do
-  // without the disks that are missing, if any are. The parts on a missing disk are erased if the disk
-  // returns in time.
+  // Deletes a bucket that its disks do not give: too many are missing, or LVM refuses to take them back, or
+  // reading gives errors. It is not looked into for objects, whatever ondelete says. OK as well if there is
+  // no such bucket. kPrecondition: it can be read. kUnavailable: a disk is being taken back, or does not
+  // answer. The parts on a missing disk are erased if the disk returns in time.
   virtual Status DeleteLost(const std::string& id, const Call& call) = 0;
 
   // The same request gives the same answer, with the same secret. kAlreadyExists: the account exists with

@@ -1,6 +1,7 @@
 #include "bucket/buckets.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include <fmt/format.h>
 
@@ -35,6 +36,15 @@ Error Unfinished(Error error, std::string_view how_far) {
   return error.code() == Code::kTimeout || error.code() == Code::kBusy
              ? std::move(error).As(Code::kUnavailable).Context(how_far)
              : std::move(error).Context(how_far);
+}
+
+// Whether the kernel reports that a device did not give what was read from it. XFS passes on the errors of
+// the device: EIO, and for a medium error ENODATA or EREMOTEIO. libblkid and tools have no errno. Other
+// errors that count as kIo, such as EPERM and EUCLEAN, say nothing about a disk.
+bool IsFromDisk(const Error& error) {
+  const int number = error.sys_errno();
+  return error.code() == Code::kIo &&
+         (number == 0 || number == EIO || number == ENODATA || number == EREMOTEIO);
 }
 
 std::string CountText(const ObjectCount& count) {
@@ -192,53 +202,67 @@ Result<std::vector<Bucket>> Buckets::List(const Call& call) {
   return out;
 }
 
-// Whether disks are missing without which the volume cannot be read.
-Result<bool> Buckets::LacksDisks(const std::string& id, const Call& call) {
-  QUARRY_ASSIGN(const engine::Volume volume, engine_.bucket_volumes().Get(id, call, engine::Show::kHealth));
-  return volume.health.has_value() &&
-         std::ranges::any_of(volume.health->ailments, [](const engine::Ailment& one) {
-           return one.problem == engine::Problem::kInaccessible && one.reason == "DiskMissing";
-         });
+// Looks for objects. The disk of a bucket that is silent would hold this call, too.
+Result<ObjectCount> Buckets::Search(const Known& known, const Call& call) {
+  const std::optional<Known> now = Find(known.volume.id);
+  if (now.has_value() && now->silent) {
+    return Error(Code::kUnavailable,
+                 fmt::format("the disk of bucket '{}' does not answer: detach it, or try again when it does",
+                             known.settings.name));
+  }
+  QUARRY_ASSIGN(const BucketFolder opened, OpenBucket(known.volume, known.settings, call));
+  return opened.Count(kMostCounted, call);
 }
 
-// That the objects are out of reach, and not only for the moment.
-Status Buckets::CheckLost(const Known& known, const Call& call) {
-  QUARRY_ASSIGN(const auto pools, engine_.lifecycle().NodeStatus(call));
-  for (const engine::PoolStatus& pool : pools) {
-    if (pool.figures.pool == known.volume.pool &&
-        std::ranges::any_of(pool.disks, [](const engine::DiskStatus& disk) {
-          return disk.condition == engine::DiskCondition::kReturned;
-        })) {
-      return Error(
-          Code::kUnavailable,
-          fmt::format("a disk of pool '{}' has returned, and is being taken back", pool.figures.pool));
-    }
+// The engine judges which disks are there and which are about to return. Beyond that only an attempt to read
+// can tell: disks that are there may give errors.
+Result<bool> Buckets::ProveLost(const Known& known, const Call& call) {
+  const std::string& name = known.settings.name;
+  QUARRY_ASSIGN(const engine::LossVerdict verdict, engine_.bucket_volumes().JudgeLoss(known.volume.id, call));
+  if (verdict.loss == engine::Loss::kPassing) {
+    return Error(Code::kUnavailable, verdict.words);
   }
-  QUARRY_ASSIGN(const bool lacks, LacksDisks(known.volume.id, call));
-  return lacks ? Ok()
-               : Error(Code::kPrecondition,
-                       fmt::format("bucket '{}' lacks no disk that it cannot do without: delete it without "
-                                   "--lost",
-                                   known.settings.name));
+  if (verdict.loss == engine::Loss::kLost) {
+    return true;
+  }
+  const auto found = Search(known, call);
+  if (found.has_value()) {
+    return Error(
+        Code::kPrecondition,
+        fmt::format("bucket '{}' lacks no disk that it cannot do without, and can be read: delete it "
+                    "without --lost",
+                    name));
+  }
+  if (!IsFromDisk(found.error())) {
+    return Error(found.error()).Context(fmt::format("bucket '{}' is not proven to be lost", name));
+  }
+  return false;
 }
 
 Status Buckets::CheckEmpty(const Known& known, const Call& call) {
-  QUARRY_ASSIGN(const bool lacks, LacksDisks(known.volume.id, call));
-  if (lacks) {
+  const auto unsearchable = [&](const std::string& why) {
     return Error(Code::kPrecondition,
-                 fmt::format("bucket '{}' has ondelete=refuse, and cannot be searched for objects, because "
-                             "its disk is missing: bring the disk back, or give its objects up with "
-                             "`quarryctl bucket delete --lost {}`",
-                             known.settings.name, known.volume.id));
+                 fmt::format("bucket '{}' has ondelete=refuse, and cannot be searched for objects: {}. Bring "
+                             "the disk back, or give the objects up with `quarryctl bucket delete --lost {}`",
+                             known.settings.name, why, known.volume.id));
+  };
+  QUARRY_ASSIGN(const engine::LossVerdict verdict, engine_.bucket_volumes().JudgeLoss(known.volume.id, call));
+  if (verdict.loss == engine::Loss::kLost) {
+    return unsearchable(verdict.words);
   }
-  QUARRY_ASSIGN(const BucketFolder opened, OpenBucket(known.volume, known.settings, call));
-  QUARRY_ASSIGN(const ObjectCount count, opened.Count(kMostCounted, call));
-  if (count.objects == 0) {
+  const auto count = Search(known, call);
+  if (!count.has_value() && verdict.loss == engine::Loss::kPassing) {
+    return Error(Code::kUnavailable, verdict.words);
+  }
+  if (!count.has_value()) {
+    return IsFromDisk(count.error()) ? unsearchable(count.error().message()) : count.error();
+  }
+  if (count->objects == 0) {
     return call.Check("counting objects");
   }
   return Error(Code::kPrecondition,
                fmt::format("bucket '{}' has {} objects, and ondelete=refuse: delete them first",
-                           known.settings.name, CountText(count)));
+                           known.settings.name, CountText(*count)));
 }
 
 bool Buckets::MayRestartGateway(const std::string& id) {
@@ -340,7 +364,14 @@ Status Buckets::DeleteIf(const std::string& id, bool lost, const Call& call) {
   }
   const std::optional<Known> known = Find(id);
   const bool checked = lost || settings.on_delete == OnDelete::kRefuse;
-  const auto may_go = [&] { return lost ? CheckLost(*known, call) : CheckEmpty(*known, call); };
+  bool lost_by_disks = false;
+  const auto may_go = [&]() -> Status {
+    if (!lost) {
+      return CheckEmpty(*known, call);
+    }
+    QUARRY_ASSIGN(lost_by_disks, ProveLost(*known, call));
+    return Ok();
+  };
   const auto delete_it = [&]() -> Status {
     // Without its link, no new request reaches it. Requests that run may still put an object, so it is looked
     // at again once the unmount has proved that none runs. A disk may have returned meanwhile, too.
@@ -354,8 +385,9 @@ Status Buckets::DeleteIf(const std::string& id, bool lost, const Call& call) {
       QUARRY_TRY(may_go());
       QUARRY_TRY(UnmountPatiently(*known, call));
     }
-    QUARRY_TRY(lost ? engine_.bucket_volumes().DeleteLost(id, call)
-                    : engine_.bucket_volumes().Delete(id, call));
+    // Disks that give errors cannot be taken back at the last moment: they are there.
+    QUARRY_TRY(lost_by_disks ? engine_.bucket_volumes().DeleteLost(id, call)
+                             : engine_.bucket_volumes().Delete(id, call));
     return Ok();
   };
   Status deleted = delete_it();

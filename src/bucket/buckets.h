@@ -126,9 +126,10 @@ class Buckets final : public BucketApi {
   Result<NameLocks::Guard> LockBucket(const std::string& name, const Call& call);
   Bucket DescribeLocked(const Known& known) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Bucket Describe(const engine::Volume& volume) const;
-  Result<bool> LacksDisks(const std::string& id, const Call& call);
+  Result<ObjectCount> Search(const Known& known, const Call& call);
   Status CheckEmpty(const Known& known, const Call& call);
-  Status CheckLost(const Known& known, const Call& call);
+  // True: its disks are lost. False: they are there, and reading them gives errors. An error: it is neither.
+  Result<bool> ProveLost(const Known& known, const Call& call);
   // `lost`: only a bucket that lacks disks, with its objects; else only one that may go by its ondelete.
   Status DeleteIf(const std::string& id, bool lost, const Call& call);
   void LearnGrants(const engine::Volume& volume, const Settings& settings, const Call& call);

@@ -93,8 +93,10 @@ class Volumes {
   // another node: this node cannot know whether the volume still exists (Node::CheckNotElsewhere).
   Result<CreateResult> Create(const CreateRequest& request, const Call& call);
   Result<DeleteResult> Delete(const std::string& id, const Call& call);
-  // The same for a volume that lacks disks without which it cannot be read. kPrecondition, also if they
-  // return at the last moment: it lacks none.
+  // Whether the disks of the volume give its data (model/volume_health.h).
+  Result<LossVerdict> JudgeLoss(const std::string& id, const Call& call);
+  // Deletes a volume for which JudgeLoss says kLost, also at the last moment: kUnavailable if a disk is then
+  // about to be taken back, kPrecondition if it lacks none.
   Result<DeleteResult> DeleteLost(const std::string& id, const Call& call);
   // OK if no volume of this realm has the id: Delete would find nothing. Changes nothing. kPrecondition: it
   // exists, or is not proven to be gone.

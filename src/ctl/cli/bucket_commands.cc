@@ -203,12 +203,12 @@ Run SetUpDelete(CLI::App& sub, const Common& common) {
   sub.add_option("NAME", wish->name, "name or id of the bucket")->required();
   sub.add_flag("--yes", wish->yes, "do not ask");
   sub.add_flag("--lost", wish->lost,
-               "its disk is gone for good: delete it with its objects, which cannot be looked for");
+               "its disk is gone or cannot be read: delete it with its objects, which cannot be looked for");
   AddDryRun(sub, wish->dry_run);
   sub.footer(
       "Example: quarryctl bucket delete photos --yes\nIts bytes are erased, and cannot be brought back. A "
-      "bucket with objects is refused unless it was made with ondelete=erase. --lost is for a bucket whose "
-      "disk is missing, and refused for any other.");
+      "bucket with objects is refused unless it was made with ondelete=erase. --lost is for a bucket that "
+      "its disks do not give, because they are missing or cannot be read, and refused for any other.");
   return AskAboutBuckets(sub, common, [wish, &common](BucketClient& client, int&) -> Result<std::string> {
     const auto bucket = Find(client, wish->name);
     if (!bucket.has_value() && bucket.error().code() == Code::kNotFound && wish->yes) {

@@ -140,14 +140,18 @@ Status CheckNoPart(Parts& parts, const std::string& id, const Call& call) {
 }
 
 // A disk may have been taken back since the caller looked.
-Status CheckLost(const Record& record) {
-  const Result<Profile>& profile = record.profile;
-  const bool lost = profile.has_value() && !profile->thin &&
-                    !Survives(profile->geometry, lvm::LostLegs(*record.group, *record.lv));
-  return lost ? Ok()
-              : Status(Error(Code::kPrecondition,
-                             fmt::format("volume_id: volume {} lacks no disk that it cannot do without",
-                                         record.tags.id)));
+Status CheckLost(Node& node, const Record& record) {
+  QUARRY_ASSIGN(const LossVerdict verdict, node.LossOf(record));
+  switch (verdict.loss) {
+    case Loss::kLost:
+      return Ok();
+    case Loss::kPassing:
+      return Error(Code::kUnavailable, verdict.words);
+    case Loss::kNone:
+      break;
+  }
+  return Error(Code::kPrecondition,
+               fmt::format("volume_id: volume {} lacks no disk that it cannot do without", record.tags.id));
 }
 
 }  // namespace
@@ -229,7 +233,7 @@ Status EndVolume(Parts& parts, const Found& found, const std::string& what, cons
                    fmt::format("{} was changed by another process: try again", InWords(record)));
     }
     QUARRY_TRY(CheckAlone(*now));
-    QUARRY_TRY(lost ? CheckLost(*now) : Ok());
+    QUARRY_TRY(lost ? CheckLost(parts.node, *now) : Ok());
     Plan plan;
     // With another policy PlanDelete deactivates, and the eraser retags the legs that LVM took out.
     if (PolicyOf(*now) == ErasePolicy::kNone) {
@@ -331,6 +335,12 @@ Result<DeleteResult> Volumes::DeleteIf(const std::string& id, bool lost, const C
   QUARRY_TRY(EndVolume(parts_, *found, fmt::format("DeleteVolume of {}", id), call, lost));
   NoteDeleted(parts_, id);
   return DeleteResult{true};
+}
+
+Result<LossVerdict> Volumes::JudgeLoss(const std::string& id, const Call& call) {
+  QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
+  QUARRY_ASSIGN(const auto found, parts_.node.GetForController(id, call, realm_));
+  return parts_.node.LossOf(found.record);
 }
 
 Status Volumes::ProveGone(const std::string& id, const Call& call) {

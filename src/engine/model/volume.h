@@ -29,6 +29,17 @@ struct Health {
   std::optional<uint32_t> percent = {};  // progress of a rebuild, sync or scrub
 };
 
+// Whether the disks of a volume give its data.
+enum class Loss {
+  kNone,     // they do, as far as anyone can say without reading the data
+  kPassing,  // they may not, but quarryd is about to change that
+  kLost,     // they do not, and nothing is under way that would change that
+};
+struct LossVerdict {
+  Loss loss = Loss::kNone;
+  std::string words;  // which disk, and what is wrong with it; empty for kNone
+};
+
 // When a scrub of a RAID volume last ran to its end, and how many bytes of the legs differed. As far as is
 // known they still differ.
 struct ScrubOutcome {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -37,6 +38,30 @@ Missing MissingOf(const Record& record) {
                          [&](const std::string& uuid) { return record.group->LacksPv(uuid); });
   }
   return missing;
+}
+
+// Why each of these legs is out of reach.
+std::string LostInWords(const Record& record, const std::vector<bool>& lost) {
+  const std::vector<std::vector<std::string>> legs = lvm::LegPvs(*record.group, *record.lv);
+  std::set<std::string> reasons;  // a disk may hold parts of several legs
+  for (size_t i = 0; i < lost.size(); ++i) {
+    if (lost[i] && legs[i].empty()) {
+      reasons.insert(fmt::format("leg {} was given up as lost", i));
+    }
+    for (const std::string& uuid : lost[i] ? legs[i] : std::vector<std::string>()) {
+      const lvm::PhysicalVolume* const pv = record.group->FindPv(uuid);
+      const bool lacks = record.group->LacksPv(uuid);
+      if (lacks && (pv == nullptr || pv->device.empty())) {
+        reasons.insert(fmt::format("its disk is missing (PV {})", uuid));
+      } else if (lacks) {
+        reasons.insert(fmt::format("its disk {} has returned, and LVM refuses to take it back (PV {})",
+                                   pv->device, uuid));
+      } else if (legs[i].size() == 1) {
+        reasons.insert(fmt::format("its disk {} cannot be read (PV {})", pv->device, uuid));
+      }
+    }
+  }
+  return fmt::format("{}", fmt::join(reasons, ", and "));
 }
 
 Ailment DiskMissing(const Record& record, const lvm::Geometry& geometry, const Missing& missing) {
@@ -222,6 +247,31 @@ Health Diagnose(const Record& record, const std::optional<dm::RaidStatus>& raid,
              (*gone)->fs_type, (*gone)->target)});
   }
   return health;
+}
+
+LossVerdict JudgeLoss(const Record& record, const std::set<std::string>& refused,
+                      const std::vector<bool>& unreadable) {
+  const lvm::VolumeGroup& group = *record.group;
+  for (const lvm::PhysicalVolume& pv : group.pvs) {
+    if (pv.missing && !pv.device.empty() && !refused.contains(pv.uuid)) {
+      return {Loss::kPassing,
+              fmt::format("disk {} (PV {}) of volume group {} has returned, and is being taken "
+                          "back: try again",
+                          pv.device, pv.uuid, group.name)};
+    }
+  }
+  const Result<Profile>& profile = record.profile;
+  if (!profile.has_value()) {
+    return {};  // how many legs it can do without is not known
+  }
+  std::vector<bool> lost = lvm::LostLegs(group, *record.lv);
+  for (size_t i = 0; i < std::min(lost.size(), unreadable.size()); ++i) {
+    lost[i] = lost[i] || unreadable[i];
+  }
+  if (Survives(profile->geometry, lost)) {
+    return {};
+  }
+  return {Loss::kLost, LostInWords(record, lost)};
 }
 
 std::string ScrubText(const ScrubOutcome& outcome) {

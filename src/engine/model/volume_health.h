@@ -3,7 +3,10 @@
 #pragma once
 
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "dm/dm_api.h"
 #include "engine/model/catalog.h"
@@ -31,6 +34,13 @@ bool HasRedundancy(const lvm::LogicalVolume& lv);
 
 // Whether any file system was mounted writable and has become read-only. Pure.
 bool AnyGoneReadOnly(const mount::MountTable& mounts);
+
+// The verdict by LVM's metadata. A leg is out of reach if its disk is missing; if its disk has returned and
+// LVM refuses to take it back (`refused`, PV UUIDs); or if its disk is present and does not give the leg's
+// superblock (`unreadable`, by leg; empty: none). While any other disk of the group has returned and is about
+// to be taken back, no volume is lost: the disks of one controller return one after the other. Pure.
+LossVerdict JudgeLoss(const Record& record, const std::set<std::string>& refused,
+                      const std::vector<bool>& unreadable);
 
 // `raid`: nullopt if the volume is not RAID, or not active. `mounts`: the mounts of the volume's file system.
 // Pure.

@@ -72,6 +72,8 @@ struct Node {
   Holds holds;
   CopySources copied;
   VolumeSet lost_in_kernel;  // on a disk that the kernel no longer has, as the repair loop last saw them
+  // Disks that returned, by PV UUID: the last attempt to take them back failed.
+  VolumeSet refused_disks;
   Doubts doubts;
   DeletedHere deleted_here;
 
@@ -161,6 +163,10 @@ struct Node {
   // The present health of the volume. Starts no process and waits for no disk.
   Result<Health> HealthOf(const Record& record, const RaidReport& raid, const mount::MountTable& mounts);
   Result<Health> HealthOf(const Record& record, const mount::MountTable& mounts);
+
+  // Whether the disks of the volume give its data. Reads the superblocks of a RAID volume. kUnavailable: one
+  // of its disks does not answer.
+  Result<LossVerdict> LossOf(const Record& record);
 
   // The targets where the volume is published raw: bind mounts of the top device's node in /dev.
   Result<std::vector<const mount::MountEntry*>> Published(const mount::MountTable& mounts,

@@ -39,7 +39,7 @@ class Holds {
   std::map<std::string, UniqueFd> fds_ ABSL_GUARDED_BY(mutex_);
 };
 
-// A set of volumes, by id or handle.
+// A set of volumes or disks, by id, handle or PV UUID.
 class VolumeSet {
  public:
   // `most`: a full set takes no further volume.

@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
+
 #include "engine/model/failing_disks.h"
 #include "engine/model/volume_health.h"
 #include "engine/plan/plan_node.h"
@@ -98,6 +101,37 @@ Status Node::AddHealthOfStore(const Record& record, const mount::MountTable& mou
              group.name, pool->name)});
   }
   return Ok();
+}
+
+Result<LossVerdict> Node::LossOf(const Record& record) {
+  auto unreadable = UnreadableLegs(*record.group, *record.lv, world.raid_legs);
+  if (!unreadable.has_value()) {
+    return std::move(unreadable.error())
+        .As(Code::kUnavailable)
+        .Context(fmt::format("a disk of {} does not answer: detach it, or try again", InWords(record)));
+  }
+  LossVerdict verdict = JudgeLoss(record, refused_disks.All(), *unreadable);
+  if (verdict.loss != Loss::kNone) {
+    return verdict;
+  }
+  QUARRY_ASSIGN(const RaidReport raid, RaidOf(record));
+  const Result<Profile>& profile = record.profile;
+  if (raid.status.has_value() && profile.has_value() && HasStopped(profile->geometry, *raid.status)) {
+    return LossVerdict{
+        Loss::kPassing,
+        fmt::format("the kernel has stopped {} after errors of its disks, and quarryd starts it "
+                    "again: try again. A disk that keeps failing is given up once it is detached",
+                    InWords(record))};
+  }
+  // Asked now, and not as the repair loop last saw it: it may not have seen yet that the disk was pulled.
+  QUARRY_ASSIGN(const bool on_lost_disk, world.dm.LiesOnLostDisk(record.DmUuid()));
+  if (on_lost_disk && std::ranges::none_of(lvm::LostLegs(*record.group, *record.lv), std::identity())) {
+    return LossVerdict{Loss::kPassing,
+                       fmt::format("a disk of {} was pulled and is back, and the kernel has not "
+                                   "opened it again yet: try again",
+                                   InWords(record))};
+  }
+  return verdict;
 }
 
 Result<std::optional<Doubt>> Node::LookForDoubt(const Record& record) {

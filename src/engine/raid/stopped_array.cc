@@ -75,7 +75,8 @@ struct Leg {
   // Place of the superblock and bitmap; nullopt: the disk is missing, or LVM gave the leg up.
   std::optional<dm::EraseRange> place;
   std::optional<dm::RaidSuperblock> word;
-  std::string silence;  // why the superblock is unknown although LVM has not given the leg up; else empty
+  bool unreadable = false;  // its disk is present and gives an error for it
+  std::string silence;      // why the superblock is unknown although LVM has not given the leg up; else empty
 };
 
 // kTimeout if a disk does not answer: its leg may be the newest one.
@@ -105,6 +106,7 @@ Result<Leg> LookAt(const lvm::VolumeGroup& group, const lvm::SegmentArea& area, 
     return std::move(word.error());
   } else if (word.error().code() != Code::kNotFound) {
     leg.silence = fmt::format("cannot be read on {}: {}", pv->device, word.error().message());
+    leg.unreadable = word.error().code() != Code::kCorrupt;
   }
   if (!pv->missing) {
     leg.place = place;  // LVM does not use a leg on a PV that it counts as missing
@@ -442,6 +444,21 @@ Status MayTakeBack(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, 
                   "writes that the other lacks: its device-mapper table is not reloaded. Unpublish and "
                   "unstage the volume, then follow `quarryctl status`",
                   array->id, array->geometry.Describe(), fmt::join(others, ", ")));
+}
+
+Result<std::vector<bool>> UnreadableLegs(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv,
+                                         dm::RaidLegsApi& legs) {
+  const auto array = ArrayOf(group, lv, legs);
+  if (!array.has_value() && array.error().code() == Code::kTimeout) {
+    return array.error();
+  }
+  std::vector<bool> out;
+  if (array.has_value() && array->has_value()) {
+    for (const Leg& leg : (*array)->legs) {
+      out.push_back(leg.unreadable);
+    }
+  }
+  return out;
 }
 
 Result<std::optional<Doubt>> FindDoubt(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv,

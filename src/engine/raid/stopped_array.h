@@ -108,6 +108,11 @@ struct Doubt {
 Result<std::optional<Doubt>> FindDoubt(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv,
                                        dm::RaidLegsApi& legs);
 
+// Per leg, whether its disk is present and gives an error for the leg's superblock. Empty: the LV has no
+// superblocks that this build knows. kTimeout: one of its disks does not answer. Active or not.
+Result<std::vector<bool>> UnreadableLegs(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv,
+                                         dm::RaidLegsApi& legs);
+
 // Whether LVM may reload the table of an active volume, as it does for every change of the volume. On a
 // reload the kernel follows the freshest leg, and users of the volume would not notice. kPrecondition if that
 // may be a leg which the kernel does not use now, because legs went on without each other. `now`: the

@@ -203,6 +203,9 @@ bool RepairLoop::RunStep(RepairStep step, const Catalog& catalog, OneRound& roun
   AfterStep(step, done, round);
   if (!done.has_value() && step.kind == RepairKind::kTakeBack) {
     round.refused.insert(step.disk);
+    if (done.error().code() != Code::kTimeout && !round.call.stop.stop_requested()) {
+      node_.refused_disks.Add(step.disk);
+    }
     return true;
   }
   if (!done.has_value() && step.kind == RepairKind::kRebuild && done.error().code() != Code::kTimeout) {
@@ -319,6 +322,11 @@ void RepairLoop::Tell(const RepairStep& step, RepairReport& report) {
 }
 
 void RepairLoop::NoteDisks(const Catalog& catalog) {
+  for (const lvm::PhysicalVolume& pv : catalog.group->pvs) {
+    if (!pv.missing || pv.device.empty()) {
+      node_.refused_disks.Drop(pv.uuid);  // taken back, or away again
+    }
+  }
   eraser_.GiveUp({}, disks_.NoteMissing(catalog));
 }
 

@@ -290,6 +290,78 @@ TEST_F(BucketTroubleTest, ABucketWhoseDiskHasReturnedIsNotLost) {
   EXPECT_TRUE(buckets_->Find(logs, Soon()).has_value());
 }
 
+TEST_F(BucketTroubleTest, ABucketWhoseDiskLvmRefusesIsGivenUp) {
+  const std::string logs = Create("logs");
+  const std::string disk = LoseDiskOf(logs);
+  lvm_.ReturnDisk("vg0", disk);
+  const auto repair = [&] { (void)engine_->upkeep().Repair(engine::RepairCause::kAsked, Soon()); };
+  EXPECT_EQ(buckets_->DeleteLost(logs, Soon()).error().code(), Code::kUnavailable) << "nobody has tried yet";
+  lvm_.before.FailAlways("RestorePv", Error(Code::kIo, "refused"));
+  repair();
+  const Status unseen = buckets_->Delete(logs, Soon());
+  ASSERT_FALSE(unseen.has_value());
+  EXPECT_EQ(unseen.error().code(), Code::kPrecondition);
+  EXPECT_THAT(unseen.error().message(), HasSubstr("LVM refuses to take it back (PV " + disk));
+  const Status gone = buckets_->DeleteLost(logs, Soon());
+  EXPECT_TRUE(gone.has_value()) << gone.error().message();
+}
+
+// Another disk of the pool that LVM refuses is no reason to wait for this one.
+TEST_F(BucketTroubleTest, ADiskThatIsRefusedKeepsNoOtherBucket) {
+  const std::string mirror = Create("mirror", {{"type", "raid1"}});
+  const std::string logs = Create("logs");
+  const std::string own = LoseDiskOf(logs);
+  std::string other;
+  lvm_.Edit("vg0", [&](lvm::VolumeGroup& group) {
+    for (lvm::PhysicalVolume& pv : group.pvs) {
+      other = pv.uuid == own ? other : pv.uuid;
+      pv.missing = true;
+    }
+  });
+  lvm_.ReturnDisk("vg0", other);
+  EXPECT_EQ(buckets_->DeleteLost(logs, Soon()).error().code(), Code::kUnavailable)
+      << "its own disk may return next";
+  lvm_.before.FailAlways("RestorePv", Error(Code::kIo, "refused"));
+  (void)engine_->upkeep().Repair(engine::RepairCause::kAsked, Soon());
+  EXPECT_TRUE(buckets_->DeleteLost(logs, Soon()).has_value());
+  EXPECT_TRUE(buckets_->Find(mirror, Soon()).has_value());
+}
+
+TEST_F(BucketTroubleTest, ABucketWhoseDiskGivesErrorsIsGivenUp) {
+  const std::string logs = Create("logs");
+  // Not of a disk.
+  for (const int number : {EPERM, EUCLEAN, ENOSPC}) {
+    prove_ = [number](int) { return Status(ErrnoError("reading", number)); };
+    const Status refused = buckets_->DeleteLost(logs, Soon());
+    ASSERT_FALSE(refused.has_value()) << number;
+    EXPECT_THAT(refused.error().message(), HasSubstr("not proven to be lost"));
+    EXPECT_TRUE(buckets_->Find(logs, Soon()).has_value());
+  }
+  for (const int number : {EIO, ENODATA}) {
+    prove_ = [number](int) { return Status(ErrnoError("reading", number)); };
+    const Status unseen = buckets_->Delete(logs, Soon());
+    ASSERT_FALSE(unseen.has_value());
+    EXPECT_EQ(unseen.error().code(), Code::kPrecondition) << unseen.error().message();
+    EXPECT_THAT(unseen.error().message(), HasSubstr("quarryctl bucket delete --lost " + logs));
+  }
+  const Status gone = buckets_->DeleteLost(logs, Soon());
+  EXPECT_TRUE(gone.has_value()) << gone.error().message();
+  EXPECT_EQ(buckets_->Find(logs, Soon()).error().code(), Code::kNotFound);
+}
+
+// The error was a passing one: the second look, after the clients are gone, succeeds.
+TEST_F(BucketTroubleTest, ABucketThatCanBeReadAgainIsNotGivenUp) {
+  const std::string logs = Create("logs");
+  prove_ = [this](int) { return IsLinked("logs") ? Status(ErrnoError("reading", EIO)) : Ok(); };
+  const Status refused = buckets_->DeleteLost(logs, Soon());
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), Code::kPrecondition);
+  EXPECT_THAT(refused.error().message(), HasSubstr("can be read"));
+  prove_ = [](int) { return Ok(); };
+  EXPECT_TRUE(buckets_->Round(Soon()));
+  EXPECT_TRUE(IsLinked("logs"));
+}
+
 // A disk that is taken back between the last look and the deletion.
 TEST_F(BucketTroubleTest, OnlyWhatIsLostUnderTheTurnIsDeletedAsLost) {
   const std::string logs = Create("logs");
