@@ -28,6 +28,7 @@ struct Info {
 struct Reach {
   bool s3 = false;
   std::string bucket, endpoint, region;
+  std::string style = {};  // v1alpha2: "path" or "virtual"; empty: unknown
   bool knows_how = false;  // v1alpha1: signature version 4; v1alpha2: an addressing style
   std::vector<std::string> others;
 };

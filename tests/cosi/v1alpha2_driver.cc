@@ -9,11 +9,23 @@ namespace {
 
 namespace pb = ::sigs::k8s::io::cosi::v1alpha2;
 
+std::string StyleOf(const pb::S3AddressingStyle& style) {
+  switch (style.style()) {
+    case pb::S3AddressingStyle::PATH:
+      return "path";
+    case pb::S3AddressingStyle::VIRTUAL:
+      return "virtual";
+    default:
+      return "";
+  }
+}
+
 Reach ReachOf(const pb::ObjectProtocolAndBucketInfo& info) {
   Reach out{.s3 = info.has_s3(),
             .bucket = info.s3().bucket_id(),
             .endpoint = info.s3().endpoint(),
             .region = info.s3().region(),
+            .style = StyleOf(info.s3().addressing_style()),
             .knows_how = info.s3().addressing_style().style() != pb::S3AddressingStyle::UNKNOWN,
             .others = {}};
   if (info.has_azure()) {

@@ -10,7 +10,9 @@ import subprocess
 import time
 import unittest
 import urllib.request
+import uuid
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from s3_client import Client
 
@@ -57,6 +59,28 @@ def wait_for(what, probe, seconds=60):
             raise AssertionError(f"did not happen within {seconds} s: {what}\n{LOG.read_text()[-3000:]}")
         time.sleep(0.2)
     return found
+
+
+def cosi(*words, code=0):
+    """One call of v1alpha2, as its sidecar makes it: {key: value}, or the message of a refusal. Waits out UNAVAILABLE and ABORTED, as
+    the sidecar does."""
+    limit = time.monotonic() + 60
+    while True:
+        done = subprocess.run(["quarry-cosi-call", COSI, "v1alpha2", *words], capture_output=True, text=True)
+        number, _, message = done.stderr.partition(" ")
+        if number not in ("10", "14") or time.monotonic() > limit:
+            break
+        time.sleep(0.2)
+    if (int(number or 0), done.returncode) != (code, 1 if code else 0):
+        raise AssertionError(f"{words}: {done.returncode} {done.stderr}\n{LOG.read_text()[-3000:]}")
+    return message if code else dict(line.split("=", 1) for line in done.stdout.splitlines())
+
+
+def client_of(secret):
+    """A client that knows nothing but a Secret."""
+    assert (secret["COSI_PROTOCOL"], secret["COSI_S3_ADDRESSING_STYLE"]) == ("S3", "path"), secret
+    keys = secret["COSI_S3_ACCESS_KEY_ID"], secret["COSI_S3_ACCESS_SECRET_KEY"]
+    return Client(urlsplit(secret["COSI_S3_ENDPOINT"]).netloc, *keys, region=secret["COSI_S3_REGION"])
 
 
 def answers():
@@ -106,6 +130,40 @@ class BucketsLife(unittest.TestCase):
         self.assertIn("\n0 rules are broken\n", text)
         self.assertGreater(text.count("\nok "), 80)
         self.assertEqual(bucket("list")["buckets"], [])
+
+    def test_15_v1alpha2_leads_from_a_claim_to_a_secret_to_objects_and_back_to_nothing(self):
+        name, account = f"bc-{uuid.uuid4()}", f"ba-{uuid.uuid4()}"
+        parameters = ("size=304MiB", "ondelete=refuse")
+        made = cosi("create", name, *parameters)["BUCKET"]
+        self.assertEqual(cosi("create", name, *parameters)["BUCKET"], made)
+        self.assertEqual(cosi("existing", made, *parameters)["BUCKET"], made)
+        self.assertIn("size", cosi("existing", made, "size=320MiB", code=3))
+
+        secret = cosi("grant", account, made)
+        reader = cosi("grant", f"{account}-reader", f"{made}=ro")
+        owned, body = secret["COSI_S3_BUCKET_ID"], os.urandom(100_000)
+        self.assertEqual(owned, name, "clients of v1alpha1 know no other")
+        s3, reading = client_of(secret), client_of(reader)
+        self.assertEqual((s3.put(owned, "a/b", body).status, s3.get(owned, "a/b").body), (200, body))
+        self.assertEqual((reading.get(owned, "a/b").body, reading.put(owned, "c").status), (body, 403))
+        self.assertEqual(cosi("grant", account, made), secret, "the Secret is written again")
+        self.assertIn("1 object", cosi("delete", made, code=9))
+        self.assertEqual(s3.get(owned, "a/b").body, body, "a refused deletion changes nothing")
+
+        self.assertEqual(s3.delete(owned, "a/b").status, 204)
+        cosi("revoke", secret["ACCOUNT"], made)
+        for refused in (s3.get(owned, "a/b"), s3.put(owned, "a/b"), s3.list(owned)):
+            self.assertEqual((refused.status, refused.code), (403, "InvalidAccessKeyId"))
+        self.assertEqual(reading.list(owned).status, 200, "the other account has its access")
+        cosi("revoke", secret["ACCOUNT"], made)
+
+        cosi("delete", made)
+        cosi("delete", made)
+        cosi("existing", made, code=5)
+        self.assertEqual((reading.get(owned, "a/b").status, reading.list(owned).status), (403, 403))
+        self.assertEqual((bucket("list")["buckets"], list((BASE / "volumes").iterdir())), ([], []))
+        self.assertEqual(json.loads((BASE / "iam/users.json").read_text())["accessAccounts"], {})
+        wait_for("its bytes are erased", lambda: run("lvs", "--noheadings", "vg").strip() == "")
 
     def test_20_a_bucket_by_one_command_serves_at_once(self):
         first = bucket("create", "photos", "--size", "320MiB", "type=raid1")
