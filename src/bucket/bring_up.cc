@@ -43,6 +43,13 @@ Result<BucketFolder> Buckets::OpenMounted(const std::string& id, dev_t device) c
                             [&](int folder) { return config_.prove_mount(folder, device); });
 }
 
+void Buckets::Touch(const Known& known) const {
+  // The open folder keeps the volume mounted, so a deletion that comes now does not find its device in use.
+  if (const auto opened = OpenMounted(known.volume.id, known.device); opened.has_value()) {
+    config_.touch_disk(known.device);
+  }
+}
+
 Result<BucketFolder> Buckets::OpenBucket(const engine::Volume& volume, const Settings& settings,
                                          const Call& call) {
   QUARRY_ASSIGN(const dev_t device, MountBucket(volume, settings, call));

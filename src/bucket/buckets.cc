@@ -191,7 +191,9 @@ Result<std::vector<Bucket>> Buckets::List(const Call& call) {
     if (!pool.figures.problem.empty()) {
       const MutexLock lock(mutex_);
       for (const auto& [id, known] : known_) {
-        if (known.volume.pool == pool.figures.pool) {
+        // A pool may have a problem, such as commands that hang, and be readable all the same.
+        const bool listed = std::ranges::find(out, id, &Bucket::id) != out.end();
+        if (known.volume.pool == pool.figures.pool && !listed) {
           out.push_back(DescribeLocked(known));
           out.back().serving = false;
           out.back().problem = pool.figures.problem;

@@ -37,6 +37,8 @@ struct BucketsConfig {
   std::function<bool(const AbsolutePath&)> is_mount_point;
   // Whether an open folder is the root of a mount of the device (ProveMount). Tests without a kernel say yes.
   std::function<Status(int folder, dev_t device)> prove_mount;
+  // Returns when the disks below the device have answered (TouchDisk). Tests without a kernel have none.
+  std::function<void(dev_t)> touch_disk = [](dev_t) {};
   engine::StepWatcher* steps = nullptr;        // for tests only, as in engine::World
   std::chrono::milliseconds look_limit{5000};  // then a round goes on to the next bucket
   // From one count of the objects of a bucket to the next.
@@ -147,6 +149,8 @@ class Buckets final : public BucketApi {
   // Returns the volume's device.
   Result<dev_t> MountBucket(const engine::Volume& volume, const Settings& settings, const Call& call);
   Result<BucketFolder> OpenMounted(const std::string& id, dev_t device) const;
+  // Waits for the disk of a mounted bucket. For the rounds, which notice a wait without end.
+  void Touch(const Known& known) const;
   Result<BucketFolder> OpenBucket(const engine::Volume& volume, const Settings& settings, const Call& call);
   // Takes the link away, if there is one, and remembers why.
   void TakeDown(const std::string& id, const std::string& why);

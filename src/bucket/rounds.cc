@@ -107,6 +107,7 @@ bool Buckets::LookAtVolume(const engine::VolumeStatus& status, const Call& call)
   }
   if (known.has_value() && known->linked && !known->stale &&
       config_.is_mount_point(folder_.MountPoint(LvNameIn(id)))) {
+    Touch(*known);
     const Status looked = LookAtContent(*known, config_.count_interval, call.Within(kCountLimit));
     if (looked.has_value() ||
         (looked.error().code() != Code::kIo && looked.error().code() != Code::kUnavailable)) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "bucket/disk_touch.h"
 #include "bucket/files.h"
 #include "bucket/gateway_probe.h"
 
@@ -63,6 +64,7 @@ Result<std::unique_ptr<bucket::Buckets>> MakeBuckets(const Options& options, eng
            },
        .is_mount_point = &bucket::IsMountPoint,
        .prove_mount = &bucket::ProveMount,
+       .touch_disk = &bucket::TouchDisk,
        .steps = steps},
       engine, log);
 }

@@ -62,8 +62,9 @@ class BucketsTest : public testing::Test {
                    {.name = "p", .group = "vg0", .reserve = {}}}) {
     buckets_.reset();
     engine_.reset();
-    engine_ = std::make_unique<engine::Engine>(engine::EngineConfig{.pools = pools},
-                                               fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, log_);
+    engine_ = std::make_unique<engine::Engine>(
+        engine::EngineConfig{.pools = pools}, fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_, *children_},
+        log_);
     ASSERT_TRUE(engine_->lifecycle().Start(Soon()).has_value());
     auto made = Buckets::Make({.folder = *AbsolutePath::Parse((path_ / "s3").string()),
                                .spare = *AbsolutePath::Parse((path_ / "spare/root").string()),
@@ -73,6 +74,7 @@ class BucketsTest : public testing::Test {
                                .probe = [this] { return gateway_; },
                                .is_mount_point = [](const AbsolutePath&) { return true; },
                                .prove_mount = [this](int folder, dev_t) { return prove_(folder); },
+                               .touch_disk = [this](dev_t) { touch_(); },
                                .steps = &death_,
                                .look_limit = look_limit_,
                                .count_interval = count_interval_,
@@ -149,6 +151,8 @@ class BucketsTest : public testing::Test {
   Status gateway_ = Ok();
   // Whether an open folder is the mount of a bucket's volume.
   std::function<Status(int)> prove_ = [](int) { return Ok(); };
+  std::function<void()> touch_ = [] {};  // waits for the disk of a bucket
+  Subprocess* children_ = &fakes::NoCommands();
   milliseconds silent_after_{30000};
   milliseconds full_interval_{10000};
   milliseconds count_interval_{60000};

@@ -423,6 +423,52 @@ TEST_F(BucketTroubleTest, ABucketWhoseDiskIsSilentIsTakenAwayAndComesBack) {
   EXPECT_TRUE(rounds_until(true));
 }
 
+// All that a look reads is in memory, and only the clients would wait.
+TEST_F(BucketTroubleTest, ADiskThatHangsIsNoticedBehindTheCache) {
+  look_limit_ = milliseconds(50);
+  silent_after_ = milliseconds(100);
+  Restart();
+  const std::string logs = Create("logs");
+  HangingDisk disk;
+  touch_ = [&] { disk.Wait(); };
+  disk.Hang(true);
+  const auto rounds_until = [&](bool linked) {
+    for (int i = 0; i < 500 && fs::is_symlink(Link("logs")) != linked; ++i) {
+      (void)buckets_->Round(Soon());
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    return fs::is_symlink(Link("logs")) == linked;
+  };
+  EXPECT_TRUE(rounds_until(false));
+  EXPECT_THAT(ProblemOf(logs), HasSubstr("does not answer"));
+  disk.Hang(false);
+  EXPECT_TRUE(rounds_until(true));
+  EXPECT_EQ(ProblemOf(logs), "");
+}
+
+class StuckCommands final : public Subprocess {
+ public:
+  Result<Finished> Run(const Command& /*program*/, const Call& /*call*/) override {
+    return Error(Code::kUnavailable, "stuck");
+  }
+  StuckChildren Stuck() override { return {{1, "lvs"}, {2, "lvs"}, {3, "lvs"}, {4, "lvs"}, {5, "lvs"}}; }
+};
+
+TEST_F(BucketTroubleTest, ABucketOfAPoolWithAProblemIsListedOnce) {
+  const std::string logs = Create("logs");
+  StuckCommands stuck;
+  children_ = &stuck;
+  Restart();
+  (void)buckets_->Round(Soon());
+  const auto all = buckets_->List(Soon());
+  ASSERT_TRUE(all.has_value());
+  ASSERT_EQ(all->size(), 1U);
+  EXPECT_EQ(all->front().id, logs);
+  EXPECT_TRUE(all->front().serving) << all->front().problem;
+  buckets_.reset();
+  engine_.reset();
+}
+
 TEST_F(BucketTroubleTest, ADiskThatHangsStopsNoOtherBucket) {
   look_limit_ = milliseconds(2000);
   Restart();

@@ -1,5 +1,5 @@
 """Buckets of a real gateway in trouble: quarryd's calls are killed at each of their steps while clients with and without access
-send requests. Runs in a guest; see run.
+send requests, and a disk hangs. Runs in a guest; see run.
 """
 
 import json
@@ -20,6 +20,10 @@ ORDER = Path("/run/bucket-order")
 OBJECT = b"the object that was there before"
 KEY = "objects/first"
 MOST_KILLS = 60
+QUARRYD = [
+    "quarryd", "--endpoint=unix:///run/quarry/csi.sock", "--pool=main=vg", f"--s3-listen={ADDRESS}", "--s3-user=nobody",
+    "--erase-rate=0", "--log-format=text",
+]  # fmt: skip
 
 
 def run(*words, **more):
@@ -189,6 +193,82 @@ class Kills(unittest.TestCase):
         self.call("list")  # the next start
         self.assertEqual(app.get("logs", KEY).status, 403)
         return secret
+
+
+class HangingDisk(unittest.TestCase):
+    def quarryctl(self, *words):
+        return json.loads(run("quarryctl", "bucket", *words, "--json"))
+
+    def client(self, granted):
+        return Client(ADDRESS, granted["access_key_id"], granted["secret_access_key"])
+
+    def shown(self, name):
+        # Its exit status says that a bucket does not serve.
+        done = subprocess.run(["quarryctl", "bucket", "list", "--json"], capture_output=True, text=True, timeout=240)
+        return next(one for one in json.loads(done.stdout)["buckets"] if one["name"] == name)
+
+    def disk_of(self, name):
+        """The number of the disk that a linear bucket lies on."""
+        lv = Path(os.path.realpath(BASE / "root" / name)).parent.name
+        device = run("lvs", "--noheadings", "-o", "devices", f"vg/{lv}").split("(")[0]
+        return next(number for number in (1, 2, 3) if os.path.realpath(run("vmctl", "dev", str(number))) == os.path.realpath(device))
+
+    def test_a_disk_that_hangs_takes_only_its_own_bucket_away_until_it_answers(self):
+        with LOG.open("a") as log:
+            quarryd = subprocess.Popen(QUARRYD, stderr=log)
+        self.addCleanup(lambda: (quarryd.terminate(), quarryd.wait()))
+        wait_for("quarryd serves", lambda: subprocess.run(["quarryctl", "bucket", "list"], capture_output=True).returncode == 0)
+        # So large that each has a disk of its own.
+        slow, fine = (self.quarryctl("create", name, "--size", "1200MiB", "ondelete=erase") for name in ("slow", "fine"))
+        disk = self.disk_of("slow")
+        self.assertNotEqual(disk, self.disk_of("fine"))
+        hanging, serving = self.client(slow), self.client(fine)
+        self.assertEqual((hanging.put("slow", KEY, OBJECT).status, serving.put("fine", KEY, OBJECT).status), (200, 200))
+        pid = setUpModule.gateway.pid
+        gateway = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+
+        run("vmctl", "stall", str(disk))
+        self.addCleanup(lambda: subprocess.run(["vmctl", "unstall", str(disk)]))
+        # Clients that were there when it began wait for the disk.
+        waiting = [threading.Thread(target=lambda: self.patient_put(hanging), daemon=True) for _ in range(4)]
+        for thread in waiting:
+            thread.start()
+        longest, puts = 0, 0
+        limit = time.monotonic() + 240
+        while (BASE / "root/slow").is_symlink():
+            self.assertLess(time.monotonic(), limit, f"its clients still wait for the disk\n{LOG.read_text()[-4000:]}")
+            began = time.monotonic()
+            self.assertEqual(serving.put("fine", f"n/{puts}", OBJECT).status, 200)
+            self.assertEqual(serving.get("fine", KEY).body, OBJECT)
+            longest, puts = max(longest, time.monotonic() - began), puts + 1
+            time.sleep(0.2)
+        self.assertLess(longest, 10, "the other bucket waited for this disk")
+        answer = hanging.get("slow", KEY)
+        self.assertEqual((answer.status, answer.code), (404, "NoSuchBucket"), "its clients are told at once")
+        shown = self.shown("slow")
+        self.assertFalse(shown.get("serving", False))
+        self.assertIn("does not answer", shown["problem"])
+        self.assertTrue(self.shown("fine")["serving"])
+        self.assertEqual(serving.put("fine", "after", OBJECT).status, 200)
+
+        run("vmctl", "unstall", str(disk))
+        wait_for("it serves again", lambda: hanging.get("slow", KEY).status == 200)
+        self.assertEqual(hanging.get("slow", KEY).body, OBJECT)
+        self.assertEqual(hanging.put("slow", "later", OBJECT).status, 200)
+        wait_for("no problem is left", lambda: self.shown("slow").get("problem", "") == "")
+        for thread in waiting:
+            thread.join(60)
+            self.assertFalse(thread.is_alive(), "a request that began before is answered once the disk answers")
+        self.assertEqual(Path(f"/proc/{pid}/task/{pid}/children").read_text(), gateway, "the gateway was not restarted")
+        for name in ("slow", "fine"):
+            self.quarryctl("delete", name, "--yes")
+
+    def patient_put(self, client):
+        connection = client.connection(timeout=600)
+        headers = client.headers("PUT", "/slow/waiting")
+        connection.request("PUT", "/slow/waiting", headers=headers)
+        connection.getresponse().read()
+        connection.close()
 
 
 if __name__ == "__main__":
