@@ -303,6 +303,11 @@ Status Buckets::RevokeOne(const std::string& account, const std::string& id, con
                  fmt::format("bucket {} cannot be read now, so access to it cannot be revoked: {}", id,
                              known.has_value() ? known->problem : "it is being mounted"));
   }
+  if (known->silent) {  // this call would hang, and the account's other buckets would wait for it
+    return Error(
+        Code::kUnavailable,
+        fmt::format("bucket {} does not answer, so access to it cannot be revoked: {}", id, known->problem));
+  }
   Status removed = RemoveFrom(*known, account, call);
   if (!removed.has_value() && !known->linked) {
     removed = std::move(removed.error()).As(Code::kUnavailable);

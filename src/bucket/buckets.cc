@@ -361,6 +361,8 @@ Status Buckets::DeleteIf(const std::string& id, bool lost, const Call& call) {
       one.settings = settings;
     }
   }
+  const std::optional<Known> before = Find(id);
+  const bool knew_grants = before.has_value() && before->was_read;
   if (!lost) {
     LearnGrants(*volume, settings, call);
   }
@@ -394,6 +396,13 @@ Status Buckets::DeleteIf(const std::string& id, bool lost, const Call& call) {
   };
   Status deleted = delete_it();
   if (!deleted.has_value()) {
+    if (!knew_grants) {
+      // They count once the bucket is served: it may be the younger of two with one name.
+      const MutexLock lock(mutex_);
+      known_[id].grants.clear();
+      known_[id].was_read = false;
+      SettleConflictsLocked();
+    }
     // On a silent disk this would hang. The rounds bring the bucket up when the disk answers.
     const std::optional<Known> now = Find(id);
     if (!now.has_value() || !now->silent) {
@@ -415,6 +424,9 @@ Result<Bytes> Buckets::Grow(const std::string& id, Bytes size, const Call& call)
   if (!known.has_value() || !config_.is_mount_point(folder_.MountPoint(LvNameIn(id)))) {
     return Error(Code::kUnavailable, fmt::format("bucket {} is not mounted: {}", id,
                                                  known.has_value() ? known->problem : "that goes on"));
+  }
+  if (known->silent) {
+    return Error(Code::kUnavailable, fmt::format("bucket {} cannot grow now: {}", id, known->problem));
   }
   if (size > volume.size) {
     QUARRY_ASSIGN(const auto grown, engine_.bucket_volumes().Expand(id, {size, Bytes{}}, {}, call));

@@ -118,6 +118,8 @@ Error TlsError(std::string_view doing) {
 template <typename Function>
 Result<int> Repeat(SSL* session, int fd, std::string_view doing, const Call& call, const Function& step) {
   while (true) {
+    // Whoever has the port may send records without data for ever, so that the socket is always ready.
+    QUARRY_TRY(call.Check(doing));
     ERR_clear_error();
     const int done = step();
     if (done > 0) {
@@ -146,6 +148,7 @@ Result<std::string> AskByTls(int fd, std::string_view request, const Call& call)
     return TlsError("preparing");
   }
   SSL* const tls = session.get();
+  SSL_clear_mode(tls, SSL_MODE_AUTO_RETRY);  // each record comes back to Repeat, which looks at the time
   QUARRY_ASSIGN(const int greeted,
                 Repeat(tls, fd, "the handshake", call, [tls] { return SSL_connect(tls); }));
   if (greeted == 0) {

@@ -42,8 +42,9 @@ Status Buckets::LookAtContent(const Known& known, milliseconds oldest, const Cal
   }
   const SteadyTime began = Now();
   std::optional<ObjectCount> count;
-  if (known.counted == SteadyTime() ||
-      began - known.counted >= std::max(oldest, known.count_took * kCountShare)) {
+  const bool is_old = known.counted == SteadyTime() ||
+                      began - known.counted >= std::max(oldest, known.count_took * kCountShare);
+  if (is_old && counting.Check("counting objects").has_value()) {
     count = opened->Count(kMostCounted, counting).value_or(ObjectCount{.objects = 0, .is_complete = false});
   }
   const MutexLock lock(mutex_);

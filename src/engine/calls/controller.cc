@@ -394,8 +394,7 @@ Status Volumes::CompareProfile(const std::string& id, const Parameters& paramete
   QUARRY_ASSIGN(const Profile profile, found.record.profile);
   Parameters named = parameters;
   // A type alone would reset what belongs to it, such as the number of mirrors.
-  if (const auto type = named.find("type");
-      type != named.end() && type->second == lvm::TypeName(profile.geometry.type())) {
+  if (const auto type = named.find("type"); type != named.end() && type->second == profile.TypeName()) {
     named.erase(type);
   }
   QUARRY_ASSIGN(const Profile asked, Profile::ParseOver(named, profile));

@@ -1,11 +1,9 @@
 // The state of single volumes: active, published, kept open, healthy.
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include <fmt/format.h>
-
-#include <algorithm>
-#include <functional>
 
 #include "engine/model/failing_disks.h"
 #include "engine/model/volume_health.h"
@@ -104,6 +102,18 @@ Status Node::AddHealthOfStore(const Record& record, const mount::MountTable& mou
 }
 
 Result<LossVerdict> Node::LossOf(const Record& record) {
+  if (record.tags.thin) {
+    // Its bytes are in its store.
+    const lvm::LogicalVolume* const pool = record.group->FindLv(record.lv->pool);
+    for (const Record& part :
+         pool == nullptr ? std::vector<Record>() : RecordsOfParts(record.pool, record.group, *pool)) {
+      QUARRY_ASSIGN(LossVerdict of_part, LossOf(part));
+      if (of_part.loss != Loss::kNone) {
+        return of_part;
+      }
+    }
+    return LossVerdict{};
+  }
   auto unreadable = UnreadableLegs(*record.group, *record.lv, world.raid_legs);
   if (!unreadable.has_value()) {
     return std::move(unreadable.error())
@@ -111,11 +121,20 @@ Result<LossVerdict> Node::LossOf(const Record& record) {
         .Context(fmt::format("a disk of {} does not answer: detach it, or try again", InWords(record)));
   }
   LossVerdict verdict = JudgeLoss(record, refused_disks.All(), *unreadable);
-  if (verdict.loss != Loss::kNone) {
+  const bool rests_on_reads =
+      verdict.loss == Loss::kLost && JudgeLoss(record, refused_disks.All(), {}).loss == Loss::kNone;
+  if (verdict.loss != Loss::kNone && !rests_on_reads) {
     return verdict;
   }
   QUARRY_ASSIGN(const RaidReport raid, RaidOf(record));
   const Result<Profile>& profile = record.profile;
+  if (rests_on_reads && raid.status.has_value() && profile.has_value() &&
+      !HasStopped(profile->geometry, *raid.status)) {
+    return LossVerdict{};  // a superblock may be bad, but the kernel serves the data
+  }
+  if (rests_on_reads) {
+    return verdict;
+  }
   if (raid.status.has_value() && profile.has_value() && HasStopped(profile->geometry, *raid.status)) {
     return LossVerdict{
         Loss::kPassing,

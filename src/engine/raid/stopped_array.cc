@@ -1,6 +1,7 @@
 #include "engine/raid/stopped_array.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <set>
 #include <utility>
 
@@ -79,6 +80,13 @@ struct Leg {
   std::string silence;      // why the superblock is unknown although LVM has not given the leg up; else empty
 };
 
+// Whether the disk gave an error. Other errors, such as a lack of descriptors, say nothing about it.
+bool IsFromDisk(const Error& error) {
+  const int number = error.sys_errno();
+  return error.code() == Code::kIo &&
+         (number == 0 || number == EIO || number == ENODATA || number == EREMOTEIO);
+}
+
 // kTimeout if a disk does not answer: its leg may be the newest one.
 Result<Leg> LookAt(const lvm::VolumeGroup& group, const lvm::SegmentArea& area, dm::RaidLegsApi& legs) {
   const lvm::LogicalVolume* const metadata = group.FindLv(lvm::MetadataLvName(area.lv_name));
@@ -106,7 +114,7 @@ Result<Leg> LookAt(const lvm::VolumeGroup& group, const lvm::SegmentArea& area, 
     return std::move(word.error());
   } else if (word.error().code() != Code::kNotFound) {
     leg.silence = fmt::format("cannot be read on {}: {}", pv->device, word.error().message());
-    leg.unreadable = word.error().code() != Code::kCorrupt;
+    leg.unreadable = IsFromDisk(word.error());
   }
   if (!pv->missing) {
     leg.place = place;  // LVM does not use a leg on a PV that it counts as missing

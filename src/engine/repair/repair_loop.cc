@@ -26,6 +26,8 @@ constexpr milliseconds kFirstRetry{10'000};
 // Interval of looks while legs are being rebuilt: the kernel announces the end, but not that a rebuild waits
 // for another one.
 constexpr milliseconds kWhileWaiting{2'000};
+// After so many failed attempts to take a returned disk back LVM counts as refusing it.
+constexpr int kAttemptsToRefuse = 3;
 // How long the pool may take to be read: an administrator may wait for the rounds of all pools.
 constexpr milliseconds kPatience{10'000};
 // Limit of one round. A plan that does not end is a bug; the next round continues.
@@ -203,7 +205,10 @@ bool RepairLoop::RunStep(RepairStep step, const Catalog& catalog, OneRound& roun
   AfterStep(step, done, round);
   if (!done.has_value() && step.kind == RepairKind::kTakeBack) {
     round.refused.insert(step.disk);
-    if (done.error().code() != Code::kTimeout && !round.call.stop.stop_requested()) {
+    // A lock, a killed command or a disk that has just come back may be the cause of the first failures.
+    const Code code = done.error().code();
+    const bool is_refusal = code != Code::kTimeout && code != Code::kUnavailable && code != Code::kCancelled;
+    if (is_refusal && retries_.Attempts(FailureOf(step).key) >= kAttemptsToRefuse) {
       node_.refused_disks.Add(step.disk);
     }
     return true;
