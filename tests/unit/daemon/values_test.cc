@@ -212,7 +212,7 @@ TEST(ParsePool, NamesTheSourceAndThePartThatIsWrong) {
       {"fast=vg0,share.raid1=60%,share.linear=50%", "--pool: the shares add up to 110%"},
       {"fast=vg0,foreign=show", "--pool: foreign: must be 'list' or 'hide'"},
       {"fast=vg0,size=1G",
-       "--pool: unknown key 'size'; known: reserve, device, exclude, foreign, share.TYPE, ephemeral, "
+       "--pool: unknown key 'size'; known: reserve, device, exclude, foreign, share.TYPE, store.NAME, ephemeral, "
        "ephemeral-total, ephemeral-max-count, ephemeral-attributes"},
   };
   for (const auto& [text, message] : bad) {
