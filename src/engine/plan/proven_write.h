@@ -37,13 +37,12 @@ Owner OwnerOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, std::
 // process has the group or a disk is slow; try this piece again. kUnavailable: the plan is outdated (the
 // volume was moved, removed or activated); plan again. kPrecondition and kUnsupported: an administrator must
 // act. After an error nothing was written, unless the disk itself failed during the write.
+//
+// A piece of a thin volume has its offset in the volume, and no disk. It is zeroed through the volume's own
+// device, which must be active and which nobody else may have open, and is then given back to the pool. So no
+// byte of another volume can be touched, whatever has changed below.
 Result<dm::EraseMethod> ClearOwned(const World& world, const Owner& owner, const EraseAction& piece,
                                    const Call& call, const std::function<void()>& begins = nullptr);
-
-// The same for a piece of the bytes of a thin volume: piece.range has the offset in the volume, and no disk.
-// The piece was mapped when the erasure began. It is zeroed through the volume's own device, which is active
-// and which nobody else may have open, and then given back to the pool. So no byte of another volume can be
-// touched, whatever has changed below. ClearOwned calls it.
 
 // The writer for the legs of an inactive managed volume, or of a part of a thin store that is not in the
 // kernel.
