@@ -181,11 +181,10 @@ Status CheckAccess(const Record& record, const Capability& capability);
 // OK if the volume is by itself: its extents are its own, nothing is stacked on it, nothing moves it
 // (lvm/ownership.h). The caller asks this of the snapshot on which it plans a change, before it changes
 // anything. kPrecondition names the volume, what stands on it, and the remedy. kUnavailable: the obstacle
-// ends by itself.
+// ends by itself. For a thin volume: it is in a sound store of Quarry's, and nothing stands on it. For a part
+// of a store: nothing but the store stands on it.
 Status CheckAlone(const Record& record);
-// For a thin volume this means: it is in a sound store of Quarry's, and nothing has to do with it. For a part
-// of a store: nothing but the store stands on it. The same for an LV without a record, which must have
-// extents of its own. `what` names the LV in the error.
+// The same for an LV without a record, which must have extents of its own. `what` names the LV in the error.
 Status CheckAlone(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const std::string& what);
 
 }  // namespace quarry::engine
