@@ -66,15 +66,7 @@ Result<Plan> PlanGrowth(lvm::FreeSpace& space, const Catalog& catalog, const Sto
                                              .extent_size = group.extent_size});
     }
   }
-  for (const lvm::Leg& leg : growth.legs) {
-    const auto by_pv = ByPv(leg.data);
-    for (lvm::FreePv& pv : space.pvs) {
-      if (const auto here = by_pv.find(pv.uuid); here != by_pv.end()) {
-        pv.free = Without(pv.free, here->second);
-      }
-    }
-  }
-  std::erase_if(space.pvs, [](const lvm::FreePv& pv) { return pv.free.empty(); });
+  TakeOut(growth, space);
   plan.push_back(VerifyLayoutAction{.group = group.name, .name = part.name, .placement = std::move(growth)});
   return plan;
 }

@@ -38,18 +38,7 @@ Result<Plan> PlanPart(lvm::FreeSpace& space, const Catalog& catalog, const lvm::
   for (size_t i = 1; i < placed->steps.size(); ++i) {
     plan.push_back(lvm::ExtendLv{group.name, name, geometry, placed->steps[i]});
   }
-  std::vector<lvm::PhysicalRange> taken;
-  for (const lvm::Leg& leg : placed->legs) {
-    taken.insert(taken.end(), leg.data.begin(), leg.data.end());
-    taken.insert(taken.end(), leg.metadata.begin(), leg.metadata.end());
-  }
-  const auto by_pv = ByPv(taken);
-  for (lvm::FreePv& pv : space.pvs) {
-    if (const auto here = by_pv.find(pv.uuid); here != by_pv.end()) {
-      pv.free = Without(pv.free, here->second);
-    }
-  }
-  std::erase_if(space.pvs, [](const lvm::FreePv& pv) { return pv.free.empty(); });
+  TakeOut(*placed, space);
   plan.push_back(VerifyLayoutAction{.group = group.name, .name = name, .placement = std::move(*placed)});
   return plan;
 }
@@ -63,6 +52,21 @@ Error Full(const Store& store, const StoreSpace& space, Bytes wanted) {
 }
 
 }  // namespace
+
+void TakeOut(const lvm::Placement& placement, lvm::FreeSpace& space) {
+  std::vector<lvm::PhysicalRange> taken;
+  for (const lvm::Leg& leg : placement.legs) {
+    taken.insert(taken.end(), leg.data.begin(), leg.data.end());
+    taken.insert(taken.end(), leg.metadata.begin(), leg.metadata.end());
+  }
+  const auto by_pv = ByPv(taken);
+  for (lvm::FreePv& pv : space.pvs) {
+    if (const auto here = by_pv.find(pv.uuid); here != by_pv.end()) {
+      pv.free = Without(pv.free, here->second);
+    }
+  }
+  std::erase_if(space.pvs, [](const lvm::FreePv& pv) { return pv.free.empty(); });
+}
 
 Result<Plan> PlanMakeStore(const Catalog& catalog, const PoolConfig& pool, const StoreConfig& store,
                            const StoreNames& names, const std::string& node_hash, Bytes max_recovery_rate) {

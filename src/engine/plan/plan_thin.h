@@ -23,6 +23,9 @@ struct StoreNames {
 Result<Plan> PlanMakeStore(const Catalog& catalog, const PoolConfig& pool, const StoreConfig& store,
                            const StoreNames& names, const std::string& node_hash, Bytes max_recovery_rate);
 
+// Takes the extents of a placement out of the free space, so that the next placement gets others.
+void TakeOut(const lvm::Placement& placement, lvm::FreeSpace& space);
+
 // Makes a thin volume of wish.size extents. It has the marker until its device in the pool is proven to be
 // new and blank. kNoSpace if it does not fit (model/thin_space.h).
 Result<CreatePlan> PlanCreateThin(const Catalog& catalog, const Store& store, const CreateWish& wish);
