@@ -105,14 +105,14 @@ class Chart(unittest.TestCase):
         )
 
     def test_snapshot_classes_have_what_their_values_say(self):
-        classes = '[{"name":"a"},{"name":"b","default":true,"parameters":{"type":"raid1"},"deletionPolicy":"Retain"}]'
+        classes = '[{"name":"a"},{"name":"b","default":true,"parameters":{"type":"raid1","inuse":"cow"},"deletionPolicy":"Retain"}]'
         values = "snapshotter.enabled=true,driverName=x.example"
         text = render("--set", values, "--set-json", f"snapshotter.classes={classes}")
         plain, other = (one for kind, _, one in documents(text) if kind == "VolumeSnapshotClass")
         for words in ('driver: "x.example"', "deletionPolicy: Delete"):
             self.assertIn(words, plain)
         self.assertNotIn("parameters", plain)
-        for words in ('type: "raid1"', "deletionPolicy: Retain", 'is-default-class: "true"'):
+        for words in ('type: "raid1"', 'inuse: "cow"', "deletionPolicy: Retain", 'is-default-class: "true"'):
             self.assertIn(words, other)
 
     def test_nothing_of_buckets_is_there_until_they_are_enabled(self):
@@ -236,6 +236,7 @@ class Chart(unittest.TestCase):
             'snapshotter={"enabled":true,"classes":[{"name":"a","parameters":{"typ":"raid1"}}]}': "typ",
             'snapshotter={"enabled":true,"classes":[{"name":"a","parameters":{"type":"raid7"}}]}': "raid7",
             'snapshotter={"enabled":true,"classes":[{"name":"a","parameters":{"pool":"nowhere"}}]}': "nowhere",
+            'snapshotter={"enabled":true,"classes":[{"name":"a","parameters":{"inuse":"maybe"}}]}': "maybe",
         }.items():
             self.assertIn(word, render("--set-json", value, fails=True))
 
