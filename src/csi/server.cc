@@ -87,6 +87,9 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, engine
     s.services.push_back(version.identity);
     if (config.mode != Mode::kNode) {
       s.services.push_back(version.controller);
+      if (version.group_controller != nullptr) {
+        s.services.push_back(version.group_controller);
+      }
     }
     if (config.mode != Mode::kController) {
       s.services.push_back(version.node);

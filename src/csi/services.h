@@ -12,9 +12,10 @@ class Service;
 
 namespace quarry::csi {
 
-// The three services of one version. RPCs run on several gRPC threads at once.
+// The services of one version. RPCs run on several gRPC threads at once.
 struct Services {
   std::shared_ptr<grpc::Service> identity, controller, node;
+  std::shared_ptr<grpc::Service> group_controller = nullptr;  // nullptr: the version has none
 };
 
 // The arguments outlive the services.

@@ -52,14 +52,17 @@ Status BlockEraser::Erase(const EraseRange& range, EraseMethod method, const Cal
   return Ok();
 }
 
-Status BlockEraser::ZeroAndFree(int fd, Bytes offset, Bytes length, const Call& call) {
-  const std::string what = "erasing a thin volume";
-  QUARRY_TRY(call.Check(what));
-  QUARRY_TRY(ErasePiece(fd, EraseMethod::kZero, offset, length, "a thin volume"));
-  // The zeroes must be on the disks before another volume can get the chunks.
-  if (fsync(fd) != 0) {
-    return ErrnoError("flushing a thin volume");
+Status BlockEraser::Zero(int fd, const std::vector<OpenRange>& ranges, const Call& call) {
+  for (const OpenRange& range : ranges) {
+    QUARRY_TRY(call.Check("erasing in a thin store"));
+    QUARRY_TRY(ErasePiece(fd, EraseMethod::kZero, range.offset, range.length, "a thin store"));
   }
+  return fsync(fd) == 0 ? Ok() : Status(ErrnoError("flushing a thin store"));
+}
+
+Status BlockEraser::ZeroAndFree(int fd, Bytes offset, Bytes length, const Call& call) {
+  // The zeroes must be on the disks before another volume can get the chunks.
+  QUARRY_TRY(Zero(fd, {{offset, length}}, call));
   Status freed = ErasePiece(fd, EraseMethod::kDiscard, offset, length, "a thin volume");
   return !freed.has_value() && freed.error().code() == Code::kUnsupported ? Ok() : std::move(freed);
 }

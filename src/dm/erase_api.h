@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/call.h"
 #include "base/result.h"
@@ -24,6 +25,11 @@ struct EraseRange {
   Bytes length;
 };
 
+// A range of a device that is open.
+struct OpenRange {
+  Bytes offset, length;
+};
+
 // Safe from any thread.
 class EraseApi {
  public:
@@ -34,6 +40,10 @@ class EraseApi {
   // not that PV; nothing was written. kUnsupported: the device cannot discard. It is safe to repeat.
   virtual Status Erase(const EraseRange& range, EraseMethod method, const Call& call,
                        const std::function<void(Bytes)>& progress) = 0;
+
+  // Zeroes ranges of an open device, checks `call` between them, and then flushes the device (BLKZEROOUT,
+  // fsync). `fd` is writable. It is safe to repeat.
+  virtual Status Zero(int fd, const std::vector<OpenRange>& ranges, const Call& call) = 0;
 
   // Zeroes a range of an open thin device, flushes it, and then gives its chunks back to the pool
   // (BLKZEROOUT, fsync, BLKDISCARD). Only whole chunks are given back, and none if the pool ignores discards,

@@ -1,5 +1,7 @@
 #include "dm/suspension.h"
 
+#include <sys/mman.h>
+
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -25,6 +27,14 @@ Result<Suspension> Suspension::Begin(DmApi& dm, std::string uuid, FileSystemLock
     return std::move(in_time.error());
   }
   return suspension;
+}
+
+LockedMemory::LockedMemory() {
+  (void)mlockall(MCL_CURRENT | MCL_ONFAULT);  // only pages that are there: nothing is read for it
+}
+
+LockedMemory::~LockedMemory() {
+  (void)munlockall();
 }
 
 Suspension::Suspension(Suspension&& other) noexcept

@@ -49,4 +49,14 @@ class Suspension {
   std::string uuid_;
 };
 
+// Keeps what this process has in memory there, as long as it lives: reading it back from a disk could wait
+// for a device that is suspended. Without effect where the process may not (mlockall(2)).
+class LockedMemory {
+ public:
+  LockedMemory();
+  ~LockedMemory();
+  LockedMemory(const LockedMemory&) = delete;
+  LockedMemory& operator=(const LockedMemory&) = delete;
+};
+
 }  // namespace quarry::dm

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "engine/adoption.h"
 #include "engine/disks.h"
+#include "engine/group_snapshots.h"
 #include "engine/lifecycle.h"
 #include "engine/model/config.h"
 #include "engine/mounts.h"
@@ -28,6 +29,7 @@ class Engine {
 
   Volumes& volumes() { return volumes_; }
   Snapshots& snapshots() { return snapshots_; }
+  GroupSnapshots& group_snapshots() { return group_snapshots_; }
   Mounts& mounts() { return mounts_; }
   // The same faces for the volumes of buckets (Realm::kBuckets).
   Volumes& bucket_volumes() { return bucket_volumes_; }
@@ -41,6 +43,7 @@ class Engine {
   std::unique_ptr<Parts> parts_;
   Volumes volumes_, bucket_volumes_;
   Snapshots snapshots_;
+  GroupSnapshots group_snapshots_;
   Mounts mounts_, bucket_mounts_;
   Disks disks_;
   Upkeep upkeep_;

@@ -54,6 +54,12 @@ constexpr std::string_view kLengthKey = "quarry.length";
 constexpr std::string_view kSnapshot = "snapshot";
 constexpr std::string_view kThin = "thin";
 constexpr std::string_view kThinStore = "store";
+constexpr std::string_view kThinSnapshot = "thinsnapshot";
+constexpr std::string_view kMappedKey = "quarry.mapped";
+constexpr std::string_view kGroupKey = "quarry.group";
+constexpr std::string_view kGroupNameKey = "quarry.groupname";
+constexpr std::string_view kGroupMembersKey = "quarry.groupmembers";
+constexpr std::string_view kCutsKey = "quarry.cuts";
 constexpr std::string_view kDroppingKey = "quarry.dropping";
 constexpr std::string_view kTrue = "true";
 
@@ -168,7 +174,7 @@ Result<uint64_t> ParseNumber(std::string_view key, std::string_view text) {
 Status CheckVersion(const TagTable& table, bool needed) {
   QUARRY_ASSIGN(const std::string version, table.Text(kVersionKey, needed));
   QUARRY_ASSIGN(const std::string kind, table.Text(kKindKey, false));
-  const bool is_thin = kind == kThin || kind == kThinStore;
+  const bool is_thin = kind == kThin || kind == kThinStore || kind == kThinSnapshot;
   const bool known = (version == kVersion && !is_thin) ||
                      (version == kSnapshotVersion && kind == kSnapshot) ||
                      (version == kThinVersion && is_thin);
@@ -185,20 +191,40 @@ Status CheckVersion(const TagTable& table, bool needed) {
 // The tag that says what it is, and those that only a snapshot has.
 Status ParseKind(const TagTable& table, VolumeTags& out) {
   QUARRY_ASSIGN(const std::string kind, table.Text(kKindKey, false));
-  out.thin = kind == kThin;
+  out.thin = kind == kThin || kind == kThinSnapshot;
   out.store = kind == kThinStore;
-  if (kind.empty() || out.thin || out.store) {
+  if (kind.empty() || kind == kThin || out.store) {
     return Ok();
   }
-  if (kind != kSnapshot) {
+  if (kind != kSnapshot && kind != kThinSnapshot) {
     return Error(Code::kUnsupported, fmt::format("tag {} holds '{}'", kKindKey, kind));
   }
   out.snapshot = true;
+  if (out.thin) {
+    QUARRY_ASSIGN(const std::string mapped, table.Text(kMappedKey, true));
+    QUARRY_ASSIGN(out.mapped.value, ParseNumber(kMappedKey, mapped));
+  }
+  QUARRY_ASSIGN(out.group, table.Text(kGroupKey, false));
+  if (!out.group.empty()) {
+    QUARRY_ASSIGN(out.group_name, table.Text(kGroupNameKey, true));
+    QUARRY_ASSIGN(const std::string members, table.Text(kGroupMembersKey, true));
+    QUARRY_ASSIGN(out.group_members, ParseNumber(kGroupMembersKey, members));
+  }
   QUARRY_ASSIGN(const std::string cut, table.Text(kCutKey, true));
   QUARRY_ASSIGN(out.cut, ParseNumber(kCutKey, cut));
   QUARRY_ASSIGN(const std::string length, table.Text(kLengthKey, true));
   QUARRY_ASSIGN(out.length.value, ParseNumber(kLengthKey, length));
   return Ok();
+}
+
+std::string_view KindOf(const VolumeTags& tags) {
+  if (tags.store) {
+    return kThinStore;
+  }
+  if (tags.snapshot) {
+    return tags.thin ? kThinSnapshot : kSnapshot;
+  }
+  return tags.thin ? kThin : "";
 }
 
 // A tag that says "true" or is absent.
@@ -352,9 +378,9 @@ std::string StateTag(VolumeState state) {
   return fmt::format("{}{}", kPrefix, StateName(state));
 }
 
-std::vector<std::string> StateTags(VolumeState state, bool snapshot) {
+std::vector<std::string> StateTags(VolumeState state, bool thick_snapshot) {
   std::vector<std::string> out = {StateTag(state)};
-  if (snapshot) {
+  if (thick_snapshot) {
     Emit(out, kVersionKey, state == VolumeState::kReady ? kSnapshotVersion : kVersion);
   }
   return out;
@@ -378,6 +404,14 @@ std::string AskedTag(Bytes size) {
 
 std::string CutTag(uint64_t cut) {
   return fmt::format("{}={}", kCutKey, cut);
+}
+
+std::string MappedTag(Bytes mapped) {
+  return fmt::format("{}={}", kMappedKey, mapped.value);
+}
+
+std::string CutsTag() {
+  return fmt::format("{}={}", kCutsKey, kTrue);
 }
 
 bool IsCowStore(const std::vector<std::string>& tags) {
@@ -417,8 +451,9 @@ std::vector<std::string> MountTags(std::string_view mount_point, std::string_vie
 }
 
 std::vector<std::string> BuildTags(const VolumeTags& tags) {
-  std::vector<std::string> out = StateTags(tags.state, tags.snapshot);
-  if (!tags.snapshot) {
+  const bool thick_snapshot = tags.snapshot && !tags.thin;
+  std::vector<std::string> out = StateTags(tags.state, thick_snapshot);
+  if (!thick_snapshot) {
     Emit(out, kVersionKey, tags.thin || tags.store ? kThinVersion : kVersion);
   }
   Emit(out, kIdKey, tags.id);
@@ -464,11 +499,21 @@ std::vector<std::string> BuildTags(const VolumeTags& tags) {
   if (tags.cow) {
     Emit(out, kCowKey, kTrue);
   }
-  if (tags.thin || tags.store) {
-    Emit(out, kKindKey, tags.thin ? kThin : kThinStore);
+  if (tags.cuts) {
+    out.push_back(CutsTag());
+  }
+  if (const std::string_view kind = KindOf(tags); !kind.empty()) {
+    Emit(out, kKindKey, kind);
   }
   if (tags.snapshot) {
-    Emit(out, kKindKey, kSnapshot);
+    if (tags.thin) {
+      out.push_back(MappedTag(tags.mapped));
+    }
+    if (!tags.group.empty()) {
+      Emit(out, kGroupKey, tags.group);
+      Emit(out, kGroupNameKey, tags.group_name);
+      Emit(out, kGroupMembersKey, fmt::format("{}", tags.group_members));
+    }
     out.push_back(CutTag(tags.cut));
     Emit(out, kLengthKey, fmt::format("{}", tags.length.value));
   }
@@ -540,6 +585,7 @@ Result<std::optional<VolumeTags>> ParseTags(const std::vector<std::string>& tags
   }
   QUARRY_ASSIGN(out.ephemeral, ParseFlag(table, kEphemeralKey));
   QUARRY_ASSIGN(out.cow, ParseFlag(table, kCowKey));
+  QUARRY_ASSIGN(out.cuts, ParseFlag(table, kCutsKey));
   QUARRY_ASSIGN(const std::string asked, table.Text(kAskedKey, false));
   if (!asked.empty()) {
     QUARRY_ASSIGN(out.asked.value, ParseNumber(kAskedKey, asked));

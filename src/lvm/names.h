@@ -11,7 +11,7 @@
 // clang-format off
 //   quarry.creating | quarry.ready | quarry.erasing       the state: exactly one of them
 //   quarry.v=1                                            format version; 2 for a snapshot in state ready,
-//                                                         3 for a thin store and for a thin volume
+//                                                         3 for a thin store and all that is in it
 //   quarry.id= .name= .size= .profile= .access= .erase=   VolumeTags, field by field
 //   quarry.fs=? .formatted=?                              file system requested, and made
 //   quarry.erased=?                                       erase progress
@@ -29,8 +29,13 @@
 //   quarry.kind=snapshot?                                 a snapshot, with these two as well:
 //   quarry.cut= .length=                                  time of the cut, and number of bytes that were cut
 //   quarry.kind=thin?                                     a volume in a thin store
+//   quarry.kind=thinsnapshot?                             a snapshot in a thin store, with .cut, .length and
+//   quarry.mapped=                                        the bytes of the store that it can have at most
+//   quarry.group=? .groupname=? .groupmembers=?           of a snapshot: the group snapshot of which it is a
+//                                                         member, its name, and how many members there are
 //   quarry.kind=store?                                    a thin store: .name is its name in the pool, .profile
 //                                                         the layout of its data
+//   quarry.cuts=true?                                     of a thin store: snapshots were made in it
 // A value too long for one tag continues in "<key>.1=", "<key>.2=", …
 // Tags of a PV that is being evacuated, one of them:
 //   quarry.leaving                                        its extents are copied to other PVs
@@ -45,10 +50,10 @@
 // change of meaning or the loss of a tag raises quarry.v. A reader refuses a version that it does not know,
 // and does not touch such a volume. quarry.creating means "half made, remove" in every version. A ready
 // snapshot has version 2, because builds that know no snapshots would take it for a volume. A snapshot that
-// is being filled or erased has version 1, so that any build erases it. A thin store and its volumes have
-// version 3 in each state: a build that knows no stores can neither erase nor start them as it must be done,
-// and keeps its hands off. A bucket has version 1: a build that knows no buckets serves its volume as one
-// that nobody asks for, mounts it at most, and erases it when it is deleted.
+// is being filled or erased has version 1, so that any build erases it. A thin store, its volumes and its
+// snapshots have version 3 in each state: a build that knows no stores can neither erase nor start them as it
+// must be done, and keeps its hands off. A bucket has version 1: a build that knows no buckets serves its
+// volume as one that nobody asks for, mounts it at most, and erases it when it is deleted.
 //
 // lvcreate and lvconvert copy tags onto hidden rmeta sub-volumes: only the tags of LVs that are not hidden
 // count.
@@ -140,6 +145,14 @@ struct VolumeTags {
   bool thin = false;                // a volume in a thin store
   bool store = false;               // a thin store, not a volume; `co_name` is then its name in the pool
   uint64_t overruled_metadata = 0;  // of a store; `overruled` is then about its data
+  // Of a snapshot in a thin store (thin and snapshot): the bytes that it had when it was cut; until it is
+  // ready, the most that it may have. It never gets more.
+  Bytes mapped = {};
+  // Of a member of a group snapshot. The group is there if as many members are ready as `group_members` says.
+  std::string group = {};  // its id; empty: not a member
+  std::string group_name = {};
+  uint64_t group_members = 0;
+  bool cuts = false;  // of a store: snapshots were made in it
 };
 
 // Marks a new LV until it is complete. The tag is short because lvcreate copies it to every rmeta.
@@ -156,15 +169,19 @@ std::optional<std::chrono::sys_seconds> DroppedAt(const std::vector<std::string>
 // Tags for a complete volume. Each begins with "quarry.", is tag-safe, and has at most 1024 bytes. For
 // VolumeState::kCreating use kCreatingTag instead.
 std::vector<std::string> BuildTags(const VolumeTags& tags);
-// The tags that change during a volume's life. StateTags: all tags that only LVs in this state have.
+// The tags that change during a volume's life. StateTags: all tags that only LVs in this state have;
+// `thick_snapshot`: of a snapshot that is in no thin store.
 std::string StateTag(VolumeState state);
-std::vector<std::string> StateTags(VolumeState state, bool snapshot);
+std::vector<std::string> StateTags(VolumeState state, bool thick_snapshot);
 std::string SizeTag(Bytes size);
 std::string AskedTag(Bytes size);
 // Whether the tags of a volume or snapshot contain this id, or this name. Works for every format version.
 bool BearsId(const std::vector<std::string>& tags, std::string_view id);
 bool BearsName(const std::vector<std::string>& tags, std::string_view co_name);
 std::string CutTag(uint64_t cut);
+std::string MappedTag(Bytes mapped);
+// Of a store in which snapshots were made.
+std::string CutsTag();
 std::string FormattedTag(std::string_view fs_type);
 std::string ErasedTag(std::string_view progress);   // short and tag-safe
 std::string ScrubbedTag(std::string_view outcome);  // short and tag-safe

@@ -139,6 +139,17 @@ Result<Bytes> KernelMount::Trim(const AbsolutePath& mount_point, Bytes from, Byt
   return Bytes{range.len};
 }
 
+Status KernelMount::SyncFs(const AbsolutePath& mount_point, const Call& call) {
+  const std::string what = fmt::format("writing back the file system at {}", mount_point.str());
+  QUARRY_TRY(call.Check(what));
+  QUARRY_ASSIGN(const Place place, Look(mount_point).Context(what));
+  if (!place.mount_root) {
+    return Error(Code::kPrecondition, fmt::format("{}: it is not a mount point", what));
+  }
+  QUARRY_ASSIGN(const UniqueFd fd, OpenPath(mount_point, O_RDONLY | O_NOFOLLOW).Context(what));
+  return syncfs(fd.get()) == 0 ? Ok() : Status(ErrnoError(what));
+}
+
 Result<std::vector<std::string>> KernelMount::Users(DeviceNumber device) {
   return UsersOf(device, config_.proc, config_.sys);
 }

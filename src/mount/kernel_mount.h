@@ -58,6 +58,7 @@ class KernelMount final : public MountApi {
   Result<uint32_t> GroupOf(const AbsolutePath& path) override;
   Status GiveToGroup(const AbsolutePath& mount_point, uint32_t gid, const Call& call) override;
   Result<Bytes> Trim(const AbsolutePath& mount_point, Bytes from, Bytes length, const Call& call) override;
+  Status SyncFs(const AbsolutePath& mount_point, const Call& call) override;
   Result<AbsolutePath> Resolve(const AbsolutePath& path) override;
   Result<PathKind> Inspect(const AbsolutePath& path) override;
   Result<std::optional<DeviceNumber>> BlockDeviceAt(const AbsolutePath& path) override;

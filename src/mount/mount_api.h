@@ -219,6 +219,10 @@ class MountApi {
   // trim a part at a time. kUnsupported: the device or the file system does not support discards.
   virtual Result<Bytes> Trim(const AbsolutePath& mount_point, Bytes from, Bytes length, const Call& call) = 0;
 
+  // Writes back what the file system mounted at `mount_point` has in memory (syncfs(2)). Waits for its disks;
+  // the call cannot be interrupted. kPrecondition: it is not a mount point.
+  virtual Status SyncFs(const AbsolutePath& mount_point, const Call& call) = 0;
+
   // The group that the directory at `path` belongs to.
   virtual Result<uint32_t> GroupOf(const AbsolutePath& path) = 0;
   // Gives the file system mounted at `mount_point` to a group. Its root directory then belongs to `gid`, with

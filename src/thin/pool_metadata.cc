@@ -65,21 +65,30 @@ std::optional<ByteRange> ExclusiveRanges::Next(Bytes from, Bytes largest) const 
   return ByteRange{begin, std::min(end - begin, largest)};
 }
 
-Result<bool> HasDevice(const std::string& path, DeviceId id, const Call& call) {
+Result<std::optional<Bytes>> BytesOfDevice(const std::string& path, DeviceId id, const Call& call) {
   QUARRY_ASSIGN(std::shared_ptr<BlockSource> metadata, OpenDevice(path));
-  return HasDevice(std::move(metadata), id, call).Context(path);
+  return BytesOfDevice(std::move(metadata), id, call).Context(path);
 }
 
-Result<bool> HasDevice(std::shared_ptr<BlockSource> metadata, DeviceId id, const Call& call) {
+Result<std::optional<Bytes>> BytesOfDevice(std::shared_ptr<BlockSource> metadata, DeviceId id,
+                                           const Call& call) {
   QUARRY_ASSIGN(MetadataReader reader, MetadataReader::Open(std::move(metadata), Root::kHeld, call));
-  QUARRY_ASSIGN(const bool has_details, IsThere(reader.FindDevice(id, call)));
+  const Result<Device> device = reader.FindDevice(id, call);
+  QUARRY_ASSIGN(const bool has_details, IsThere(device));
   QUARRY_ASSIGN(const bool has_mappings, IsThere(reader.FindTree(id, call)));
   if (has_details != has_mappings) {
     return Error(Code::kCorrupt,
                  fmt::format("thin device {} has {}", id,
                              has_details ? "details, but no mappings" : "mappings, but no details"));
   }
-  return has_details;
+  if (!has_details) {
+    return std::optional<Bytes>();
+  }
+  const uint64_t block = reader.superblock().data_block_size.value;
+  if (device->mapped_blocks > UINT64_MAX / block) {
+    return Error(Code::kCorrupt, fmt::format("thin device {} maps {} blocks", id, device->mapped_blocks));
+  }
+  return std::optional(Bytes{device->mapped_blocks * block});
 }
 
 Result<MappedRanges> FindMapped(const std::string& path, DeviceId id, Bytes from, size_t most,
@@ -119,13 +128,29 @@ Result<MappedRanges> FindMapped(std::shared_ptr<BlockSource> metadata, DeviceId 
   }
 }
 
-Result<bool> PoolReader::HasDevice(const std::string& metadata, uint32_t id, const Call& call) {
-  return thin::HasDevice(metadata, id, call);
+Result<std::optional<Bytes>> PoolReader::Device(const std::string& metadata, uint32_t id, const Call& call) {
+  return BytesOfDevice(metadata, id, call);
 }
 
 Result<MappedRanges> PoolReader::Mapped(const std::string& metadata, uint32_t id, Bytes from, size_t most,
                                         const Call& call) {
   return FindMapped(metadata, id, from, most, call);
+}
+
+Result<OwnRanges> PoolReader::Exclusive(const std::string& metadata, uint32_t id, Bytes from, size_t most,
+                                        const Call& call) {
+  const DeviceId doomed = id;
+  QUARRY_ASSIGN(const ExclusiveRanges all, ExclusiveRanges::Find(metadata, std::span(&doomed, 1), call));
+  OwnRanges out;
+  while (const auto range = all.Next(from, {UINT64_MAX})) {
+    if (out.ranges.size() == most) {
+      return out;
+    }
+    out.ranges.push_back(*range);
+    from = range->end();
+  }
+  out.whole = true;
+  return out;
 }
 
 }  // namespace quarry::thin

@@ -48,10 +48,11 @@ class ExclusiveRanges {
   Bytes block_size_;
 };
 
-// Whether the pool has a thin device with this id. kPrecondition: no metadata snapshot is reserved. kCorrupt
-// also if only one of the two trees of devices has it.
-Result<bool> HasDevice(const std::string& path, DeviceId id, const Call& call);
-Result<bool> HasDevice(std::shared_ptr<BlockSource> metadata, DeviceId id, const Call& call);
+// The bytes that the thin device maps. nullopt: the pool has no device with this id. kPrecondition: no
+// metadata snapshot is reserved. kCorrupt also if only one of the two trees of devices has it.
+Result<std::optional<Bytes>> BytesOfDevice(const std::string& path, DeviceId id, const Call& call);
+Result<std::optional<Bytes>> BytesOfDevice(std::shared_ptr<BlockSource> metadata, DeviceId id,
+                                           const Call& call);
 
 // At most `most` ranges (not 0) at or behind `from` where the device has data. kNotFound: no such device.
 Result<MappedRanges> FindMapped(const std::string& path, DeviceId id, Bytes from, size_t most,

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,12 @@ struct MappedRanges {
   bool was_shared = false;
 };
 
+// Where the data device has bytes that one thin device maps, and no other device of the pool.
+struct OwnRanges {
+  std::vector<ByteRange> ranges;  // of the data device: ascending, never adjacent
+  bool whole = false;             // there are none behind the last range
+};
+
 // `metadata` is the path of the pool's metadata device. The caller has reserved the metadata snapshot; the
 // answers are those of that moment. kNotFound: the pool has no device of this id. kPrecondition: no metadata
 // snapshot is reserved. kCorrupt: the metadata are damaged. kUnavailable: the metadata device is not there.
@@ -37,10 +45,17 @@ class PoolReaderApi {
  public:
   virtual ~PoolReaderApi() = default;
 
-  virtual Result<bool> HasDevice(const std::string& metadata, uint32_t id, const Call& call) = 0;
+  // The bytes that the device maps, in whole chunks, shared ones too. nullopt: the pool has no such device.
+  virtual Result<std::optional<Bytes>> Device(const std::string& metadata, uint32_t id, const Call& call) = 0;
 
   // At most `most` ranges at or behind `from`.
   virtual Result<MappedRanges> Mapped(const std::string& metadata, uint32_t id, Bytes from, size_t most,
+                                      const Call& call) = 0;
+
+  // At most `most` ranges at or behind `from`. Takes as long as reading the mappings of all devices
+  // (exclusive.h). What is exclusive stays so while the device exists, is not written to, and no snapshot is
+  // made of it.
+  virtual Result<OwnRanges> Exclusive(const std::string& metadata, uint32_t id, Bytes from, size_t most,
                                       const Call& call) = 0;
 };
 

@@ -121,9 +121,9 @@ TEST_F(KernelThinTest, TheMetadataSnapshotTellsDevicesAndExclusiveBytes) {
   ASSERT_TRUE(api().SendToPool(kPool, dm::CreateThin{3}).has_value());
   ASSERT_TRUE(Write(10, 1, 'z'));
   for (const auto& [id, there] : {std::pair(1U, true), std::pair(2U, true), std::pair(3U, false)}) {
-    const auto has = thin::HasDevice(metadata, id, call);
+    const auto has = thin::BytesOfDevice(metadata, id, call);
     ASSERT_TRUE(has.has_value()) << has.error().message();
-    EXPECT_EQ(*has, there) << "device " << id << " at the time of the reservation";
+    EXPECT_EQ(has->has_value(), there) << "device " << id << " at the time of the reservation";
   }
   const auto ranges = thin::ExclusiveRanges::Find(metadata, doomed, call);
   ASSERT_TRUE(ranges.has_value()) << ranges.error().message();

@@ -61,8 +61,10 @@ class FakeDm : public dm::DmApi {
   // For FakePoolReader: the device with this UUID has the metadata of the pool.
   void SetThinMetadata(const std::string& pool, const std::string& metadata_uuid);
   // As PoolReaderApi. `metadata`: the node of that device.
-  Result<bool> HasThin(const std::string& metadata, dm::ThinId id);
+  Result<std::optional<Bytes>> BytesOfThin(const std::string& metadata, dm::ThinId id);
   Result<thin::MappedRanges> MappedOfThin(const std::string& metadata, dm::ThinId id, Bytes from,
+                                          size_t most);
+  Result<thin::OwnRanges> ExclusiveOfThin(const std::string& metadata, dm::ThinId id, Bytes from,
                                           size_t most);
   // A device of the pool becomes active. kNotFound: the pool has no device with this id.
   Status AddThin(const std::string& uuid, const std::string& name, const std::string& pool, dm::ThinId id,

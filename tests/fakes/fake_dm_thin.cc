@@ -147,6 +147,32 @@ std::vector<thin::ByteRange> FakeThinPool::Mapped(dm::ThinId id) const {
   return out;
 }
 
+std::vector<thin::ByteRange> FakeThinPool::Exclusive(dm::ThinId id) {
+  Settle();
+  std::map<uint64_t, int> owners;
+  for (const auto& [other, thin] : thins_) {
+    for (const auto& [chunk, block] : thin.blocks) {
+      ++owners[block];
+    }
+  }
+  std::set<uint64_t> own;
+  for (const auto& [chunk, block] : thins_.at(id).blocks) {
+    if (owners[block] == 1) {
+      own.insert(block);
+    }
+  }
+  std::vector<thin::ByteRange> out;
+  for (const uint64_t block : own) {
+    const Bytes at{block * chunk_.value};
+    if (!out.empty() && out.back().end() == at) {
+      out.back().length = out.back().length + chunk_;
+    } else {
+      out.push_back({at, chunk_});
+    }
+  }
+  return out;
+}
+
 int FakeThinPool::Create(dm::ThinId id) {
   return thins_.try_emplace(id, Thin{MakeFakeFile(fmt::format("dm:thin{}", id)), {}}).second ? 0 : EEXIST;
 }
@@ -158,7 +184,7 @@ int FakeThinPool::Snapshot(dm::ThinId id, dm::ThinId origin) {
     Thin& made = thins_.at(id);
     CopySparse(from->second.file.get(), made.file.get());
     made.blocks = from->second.blocks;
-    shared_.insert(origin);
+    shared_.insert({origin, id});
     return 0;
   }
   return thins_.contains(id) ? EEXIST : ENODATA;
@@ -282,10 +308,26 @@ Result<FakeThinPool*> FakeDm::ReservedPool(const std::string& metadata) {
   return Error(Code::kUnavailable, fmt::format("{} is no metadata of a pool", metadata));
 }
 
-Result<bool> FakeDm::HasThin(const std::string& metadata, dm::ThinId id) {
+Result<std::optional<Bytes>> FakeDm::BytesOfThin(const std::string& metadata, dm::ThinId id) {
   const std::lock_guard lock(mutex_);
   QUARRY_ASSIGN(const FakeThinPool* const pool, ReservedPool(metadata));
-  return pool->FileOf(id) >= 0;
+  return pool->FileOf(id) >= 0 ? std::optional(pool->StatusOf(id).mapped) : std::nullopt;
+}
+
+Result<thin::OwnRanges> FakeDm::ExclusiveOfThin(const std::string& metadata, dm::ThinId id, Bytes from,
+                                                size_t most) {
+  const std::lock_guard lock(mutex_);
+  QUARRY_ASSIGN(FakeThinPool* const pool, ReservedPool(metadata));
+  if (pool->FileOf(id) < 0) {
+    return Error(Code::kNotFound, fmt::format("no thin device {}", id));
+  }
+  thin::OwnRanges out{.ranges = pool->Exclusive(id), .whole = true};
+  std::erase_if(out.ranges, [&](const thin::ByteRange& range) { return range.offset < from; });
+  if (out.ranges.size() > most) {
+    out.ranges.resize(most);
+    out.whole = false;
+  }
+  return out;
 }
 
 Result<thin::MappedRanges> FakeDm::MappedOfThin(const std::string& metadata, dm::ThinId id, Bytes from,

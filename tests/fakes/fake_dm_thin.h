@@ -34,6 +34,9 @@ class FakeThinPool {
   dm::ThinStatus StatusOf(dm::ThinId id) const;
   // Ranges of the device that have data. -1 of FileOf: none.
   std::vector<thin::ByteRange> Mapped(dm::ThinId id) const;
+  // Ranges of the data device that only this device has. A block stays where it is, but bytes of the data
+  // device are not those of the thin devices.
+  std::vector<thin::ByteRange> Exclusive(dm::ThinId id);
   bool WasShared(dm::ThinId id) const { return shared_.contains(id); }
   // 0 or errno, as the kernel's. `active`: the device that the message deletes is.
   int Take(const dm::PoolMessage& message, bool active);

@@ -92,6 +92,19 @@ Status FakeErase::Erase(const dm::EraseRange& range, dm::EraseMethod method, con
   return Ok();
 }
 
+Status FakeErase::Zero(int fd, const std::vector<dm::OpenRange>& ranges, const Call& call) {
+  QUARRY_TRY(call.Check("erasing"));
+  QUARRY_TRY(faults.Check("Zero"));
+  for (const dm::OpenRange& range : ranges) {
+    const std::vector<char> zeroes(range.length.value);
+    const auto written = pwrite(fd, zeroes.data(), zeroes.size(), static_cast<off_t>(range.offset.value));
+    if (written != static_cast<ssize_t>(zeroes.size())) {
+      return ErrnoError("erasing in a thin store");
+    }
+  }
+  return Ok();
+}
+
 Status FakeErase::ZeroAndFree(int fd, Bytes offset, Bytes length, const Call& call) {
   QUARRY_TRY(call.Check("erasing"));
   QUARRY_TRY(faults.Check("ZeroAndFree"));

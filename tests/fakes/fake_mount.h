@@ -106,6 +106,8 @@ class FakeMount final : public mount::MountApi {
   Status GiveToGroup(const AbsolutePath& mount_point, uint32_t gid, const Call& call) override;
   // Trims all of a piece. The journal has "trim /a <from> <length>".
   Result<Bytes> Trim(const AbsolutePath& mount_point, Bytes from, Bytes length, const Call& call) override;
+  // The journal has "sync /a".
+  Status SyncFs(const AbsolutePath& mount_point, const Call& call) override;
   Result<AbsolutePath> Resolve(const AbsolutePath& path) override;
   Result<mount::PathKind> Inspect(const AbsolutePath& path) override;
   Result<std::optional<mount::DeviceNumber>> BlockDeviceAt(const AbsolutePath& path) override;

@@ -162,6 +162,18 @@ Status FakeMount::GiveToGroup(const AbsolutePath& asked, uint32_t gid, const Cal
   return Ok();
 }
 
+Status FakeMount::SyncFs(const AbsolutePath& asked, const Call& call) {
+  QUARRY_TRY(faults.Check("SyncFs"));
+  QUARRY_TRY(call.Check("writing back"));
+  const std::lock_guard lock(mutex_);
+  const AbsolutePath mount_point = LedLocked(asked);
+  if (TableLocked().At(mount_point) == nullptr) {
+    return Error(Code::kPrecondition, fmt::format("{} is not a mount point", mount_point.str()));
+  }
+  journal_.push_back(fmt::format("sync {}", mount_point.str()));
+  return Ok();
+}
+
 Result<Bytes> FakeMount::Trim(const AbsolutePath& asked, Bytes from, Bytes length, const Call& call) {
   QUARRY_TRY(faults.Check("Trim"));
   QUARRY_TRY(call.Check("trimming"));

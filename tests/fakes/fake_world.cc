@@ -27,10 +27,15 @@ class Everything final : public lvm::GroupLocks {
 
 class NoMetadata final : public thin::PoolReaderApi {
  public:
-  Result<bool> HasDevice(const std::string& metadata, uint32_t /*id*/, const Call& /*call*/) override {
+  Result<std::optional<Bytes>> Device(const std::string& metadata, uint32_t /*id*/,
+                                      const Call& /*call*/) override {
     return Error(Code::kUnavailable, metadata + ": this test has no thin pools");
   }
   Result<thin::MappedRanges> Mapped(const std::string& metadata, uint32_t /*id*/, Bytes /*from*/,
+                                    size_t /*most*/, const Call& /*call*/) override {
+    return Error(Code::kUnavailable, metadata + ": this test has no thin pools");
+  }
+  Result<thin::OwnRanges> Exclusive(const std::string& metadata, uint32_t /*id*/, Bytes /*from*/,
                                     size_t /*most*/, const Call& /*call*/) override {
     return Error(Code::kUnavailable, metadata + ": this test has no thin pools");
   }

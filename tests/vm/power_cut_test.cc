@@ -213,5 +213,115 @@ TEST_F(TornWrites, After) {
   EXPECT_EQ(quarryd_->Stop(), 0);
 }
 
+// Snapshots are made and deleted in a thin store all the time when the power is cut, and the drives lose some
+// of what was not flushed. Every snapshot that was acknowledged is there, with its bytes.
+class ThinPowerCut : public PowerCut {
+ protected:
+  static constexpr char kSteps[] = "/root/power-cut-steps";
+  static constexpr uint64_t kWritten = 1 << 20;
+
+  static QuarrydOptions Options() {
+    QuarrydOptions options;
+    options.pools = {std::string("main=") + kGroup + ",store.fast=160MiB type=raid1 chunk=64KiB"};
+    return options;
+  }
+  void StartThin() {
+    auto started = QuarrydProcess::Start(Options());
+    ASSERT_OK(started);
+    quarryd_ = std::move(*started);
+    ASSERT_OK(quarryd_->WaitReady());
+  }
+  // On the disk before anything else happens.
+  static void Note(const std::string& line) {
+    ASSERT_TRUE(Sh("echo '" + line + "' >> " + kSteps + " && sync " + kSteps).ok());
+  }
+};
+
+TEST_F(ThinPowerCut, Before) {
+  VolumeGroup group(kGroup, DiskNodes());
+  group.Keep();
+  ASSERT_OK(group.Make());
+  StartThin();
+  auto made = client_.Create({"source", TypeParameters("thin"), BlockCapability(), 16 * kMi});
+  ASSERT_OK(made);
+  const v1::Volume& volume = made.value.volume();
+  ASSERT_TRUE(Tool({"mkdir", "-p", Staging(3)}).ok());
+  ASSERT_OK(client_.Stage(volume, Staging(3), BlockCapability()));
+  ASSERT_OK(client_.Publish(volume, Staging(3), Target(3), BlockCapability()));
+  ASSERT_OK(WritePattern(Target(3), 1000, kDataLength));
+  Note("volume " + volume.volume_id());
+  (void)quarryd_.release();
+}
+
+// Goes on until the power is cut.
+TEST_F(ThinPowerCut, Load) {
+  std::ifstream steps(kSteps);
+  std::string word;
+  std::string id;
+  steps >> word >> id;
+  std::map<int, std::string> made;
+  for (int n = 1;; ++n) {
+    ASSERT_OK(WritePattern(Target(3), static_cast<uint64_t>(n), kWritten));
+    const auto snapshot = client_.Snapshot("snap " + std::to_string(n), id);
+    ASSERT_OK(snapshot);
+    made[n] = snapshot.value.snapshot().snapshot_id();
+    Note("made " + std::to_string(n) + " " + made[n]);
+    if (made.size() > 3) {
+      Note("deleting " + std::to_string(made.begin()->first) + " -");
+      ASSERT_OK(client_.DeleteSnapshot(made.begin()->second));
+      made.erase(made.begin());
+    }
+  }
+}
+
+TEST_F(ThinPowerCut, After) {
+  std::ifstream steps(kSteps);
+  std::string word;
+  std::string volume;
+  std::string id;
+  steps >> word >> volume;
+  std::map<int, std::string> known;
+  int last = 0;
+  for (int n = 0; steps >> word >> n >> id;) {
+    if (word == "made") {
+      known[n] = id;
+      last = n;
+    } else {
+      known.erase(n);
+    }
+  }
+  printf("  %d snapshots were made, %zu must be there\n", last, known.size());
+  ASSERT_GT(last, 3) << "the power was cut too early";
+  StartThin();
+  const auto listed = client_.Snapshots();
+  ASSERT_OK(listed);
+  std::map<std::string, std::string> there;
+  for (const auto& entry : listed.value.entries()) {
+    there[entry.snapshot().snapshot_id()] = entry.snapshot().source_volume_id();
+  }
+  for (const auto& [n, snapshot] : known) {
+    EXPECT_EQ(there[snapshot], volume) << "snapshot " << n;
+    VolumeSpec spec{"copy", TypeParameters("thin"), BlockCapability(), 16 * kMi};
+    spec.snapshot = snapshot;
+    const auto copy = client_.Create(spec);
+    ASSERT_OK(copy);
+    ASSERT_TRUE(Tool({"mkdir", "-p", Staging(2)}).ok());
+    ASSERT_OK(client_.Stage(copy.value.volume(), Staging(2), BlockCapability()));
+    ASSERT_OK(client_.Publish(copy.value.volume(), Staging(2), Target(2), BlockCapability()));
+    EXPECT_OK(CheckPattern(Target(2), static_cast<uint64_t>(n), kWritten)) << "snapshot " << n;
+    EXPECT_OK(CheckPattern(Target(2), 1000, kDataLength - kWritten, kWritten)) << "snapshot " << n;
+    EXPECT_OK(client_.Unpublish(copy.value.volume().volume_id(), Target(2)));
+    EXPECT_OK(client_.Unstage(copy.value.volume().volume_id(), Staging(2)));
+    EXPECT_OK(client_.Delete(copy.value.volume().volume_id()));
+  }
+  for (const auto& [snapshot, source] : there) {
+    EXPECT_OK(client_.DeleteSnapshot(snapshot));
+  }
+  EXPECT_OK(client_.Delete(volume));
+  EXPECT_TRUE(Eventually([] { return Sh("lvs --noheadings vg | wc -l").out.substr(0, 1) == "1"; }, 120))
+      << Tool({"lvs", "-a", "-o", "lv_name,lv_tags", kGroup}).out << quarryd_->Log();
+  EXPECT_EQ(quarryd_->Stop(), 0);
+}
+
 }  // namespace
 }  // namespace quarry::vm

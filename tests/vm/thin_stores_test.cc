@@ -3,100 +3,10 @@
 #include <atomic>
 #include <thread>
 
-#include "tests/vm/disks_under_load.h"
+#include "tests/vm/thin_stores_fixture.h"
 
 namespace quarry::vm {
 namespace {
-
-constexpr int64_t kStoreSize = 96 * kMi;
-constexpr char kMarker[] = "a tenant of the thin store was here";
-
-class ThinStoresTest : public DisksUnderLoad {
- protected:
-  void StartWith(const std::string& type, const std::string& delay = "600") {
-    QuarrydOptions options;
-    options.pools = {"main=vg,store.fast=96MiB type=" + type + " chunk=64KiB"};
-    options.arguments = {"--repair-delay=" + delay};
-    StartQuarryd(options);
-    ASSERT_FALSE(Pool().empty()) << quarryd().Log();
-  }
-  // An administrator removes the store: the group must be left empty.
-  void TearDown() override {
-    for (const std::string& number : pulled_) {
-      Tool({"vmctl", "return", number});
-    }
-    pulled_.clear();
-    if (const std::string pool = Pool(); !pool.empty()) {
-      Outcome removed;
-      EXPECT_TRUE(Eventually([&] { return (removed = Tool({"lvremove", "-ff", "-y", "vg/" + pool})).ok(); }))
-          << removed.err;
-      // LVM of this guest leaves the nodes of what it removes to udev, which is not there.
-      Tool({"dmsetup", "mknodes"});
-      Tool({"vgmknodes", kGroup});
-    }
-    DisksUnderLoad::TearDown();
-  }
-
-  static std::string Lvs(const std::string& fields, const std::string& what = kGroup) {
-    return Tool({"lvs", "-a", "--noheadings", "--separator", " ", "-o", fields, what}).out;
-  }
-  // The name of the store's pool.
-  static std::string Pool() {
-    for (const std::string& line : Lines(Lvs("lv_name,segtype"))) {
-      const std::string row = Trim(line);
-      if (row.ends_with(" thin-pool")) {
-        return row.substr(0, row.find(' '));
-      }
-    }
-    return "";
-  }
-  int64_t Left() {
-    const auto capacity = client().Capacity(TypeParameters("thin"));
-    EXPECT_OK(capacity);
-    return capacity.value.available_capacity();
-  }
-  v1::Volume Make(const std::string& name, int64_t size) {
-    return MustCreate({name, TypeParameters("thin"), BlockCapability(), size});
-  }
-  std::string Publish(const v1::Volume& volume, const std::string& name) {
-    EXPECT_OK(client().Stage(volume, StagingPath(name), BlockCapability()));
-    EXPECT_OK(client().Publish(volume, StagingPath(name), TargetPath(name), BlockCapability()));
-    return TargetPath(name);
-  }
-  void End(const v1::Volume& volume, const std::string& name) {
-    EXPECT_OK(client().Unpublish(volume.volume_id(), TargetPath(name)));
-    EXPECT_OK(client().Unstage(volume.volume_id(), StagingPath(name)));
-    EXPECT_OK(client().Delete(volume.volume_id()));
-  }
-  testing::AssertionResult IsEmptyStore() {
-    if (Eventually([&] { return Left() == kStoreSize; }, 120)) {
-      return testing::AssertionSuccess();
-    }
-    return testing::AssertionFailure() << Left() << " left\n" << Lvs("lv_name,lv_tags") << quarryd().Log();
-  }
-  // How often the marker is on the disks, all of them raw and from the first byte to the last.
-  static int Markers() {
-    Sh("sync; echo 3 > /proc/sys/vm/drop_caches");
-    int found = 0;
-    for (const std::string& disk : DiskNodes()) {
-      found += std::atoi(Sh("grep -a -c '" + std::string(kMarker) + "' " + disk).out.c_str());
-    }
-    return found;
-  }
-  // Numbers of the disks that have legs of the store's data and metadata.
-  std::set<int> DisksOf(const std::string& pool) {
-    std::set<int> out;
-    for (int number = 1; number <= 4; ++number) {
-      const std::string node = DiskNode(number);
-      if (!node.empty() && Sh("lvs -a --noheadings -o lv_name,devices vg | grep '" + pool +
-                              "_t.*_rimage' | grep -c '" + node + "('")
-                                   .out.substr(0, 1) != "0") {
-        out.insert(number);
-      }
-    }
-    return out;
-  }
-};
 
 class ThinStoreOfTypeTest : public ThinStoresTest, public testing::WithParamInterface<std::string> {};
 

@@ -84,6 +84,9 @@ Status Calls::GetPluginCapabilities(const pb::GetPluginCapabilitiesRequest&,
     response.add_capabilities()->mutable_service()->set_type(Offer::VOLUME_ACCESSIBILITY_CONSTRAINTS);
     response.add_capabilities()->mutable_volume_expansion()->set_type(
         pb::PluginCapability::VolumeExpansion::ONLINE);
+    if (engine_.group_snapshots().AreOffered()) {
+      response.add_capabilities()->mutable_service()->set_type(Offer::GROUP_CONTROLLER_SERVICE);
+    }
   }
   return Ok();
 }
@@ -215,6 +218,53 @@ Status Calls::GetSnapshot(const pb::GetSnapshotRequest& request, pb::GetSnapshot
   QUARRY_ASSIGN(const engine::VolumeSnapshot snapshot,
                 engine_.snapshots().Get(request.snapshot_id(), rpc.call));
   Fill(*response.mutable_snapshot(), snapshot, plugin_.here, Alpha());
+  return Ok();
+}
+
+Status Calls::GroupControllerGetCapabilities(const pb::GroupControllerGetCapabilitiesRequest&,
+                                             pb::GroupControllerGetCapabilitiesResponse& response,
+                                             Rpc&) const {
+  if (engine_.group_snapshots().AreOffered()) {
+    Announce(response, {pb::GroupControllerServiceCapability::RPC::CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT});
+  }
+  return Ok();
+}
+
+Status Calls::CreateVolumeGroupSnapshot(const pb::CreateVolumeGroupSnapshotRequest& request,
+                                        pb::CreateVolumeGroupSnapshotResponse& response, Rpc& rpc) const {
+  QUARRY_TRY(CheckName("name", request.name()));
+  QUARRY_ASSIGN(const engine::GroupSnapshot group,
+                engine_.group_snapshots().Create(
+                    {.name = request.name(),
+                     .sources = {request.source_volume_ids().begin(), request.source_volume_ids().end()},
+                     .parameters = {request.parameters().begin(), request.parameters().end()}},
+                    rpc.call));
+  rpc.note = fmt::format("group snapshot {} of {} volumes", group.id, group.members.size());
+  Fill(*response.mutable_group_snapshot(), group, plugin_.here, Alpha());
+  return Ok();
+}
+
+Status Calls::DeleteVolumeGroupSnapshot(const pb::DeleteVolumeGroupSnapshotRequest& request,
+                                        pb::DeleteVolumeGroupSnapshotResponse&, Rpc& rpc) const {
+  QUARRY_TRY(CheckRequired("group_snapshot_id", request.group_snapshot_id()));
+  rpc.volume = request.group_snapshot_id();
+  QUARRY_ASSIGN(const bool deleted,
+                engine_.group_snapshots().Delete(
+                    request.group_snapshot_id(),
+                    {request.snapshot_ids().begin(), request.snapshot_ids().end()}, rpc.call));
+  rpc.note = deleted ? "deleted" : "was not there";
+  return Ok();
+}
+
+Status Calls::GetVolumeGroupSnapshot(const pb::GetVolumeGroupSnapshotRequest& request,
+                                     pb::GetVolumeGroupSnapshotResponse& response, Rpc& rpc) const {
+  QUARRY_TRY(CheckRequired("group_snapshot_id", request.group_snapshot_id()));
+  rpc.volume = request.group_snapshot_id();
+  QUARRY_ASSIGN(const engine::GroupSnapshot group,
+                engine_.group_snapshots().Get(request.group_snapshot_id(),
+                                              {request.snapshot_ids().begin(), request.snapshot_ids().end()},
+                                              rpc.call));
+  Fill(*response.mutable_group_snapshot(), group, plugin_.here, Alpha());
   return Ok();
 }
 

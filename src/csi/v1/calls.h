@@ -62,6 +62,14 @@ class Calls {
   Status DeleteSnapshot(const pb::DeleteSnapshotRequest&, pb::DeleteSnapshotResponse&, Rpc&) const;
   Status ListSnapshots(const pb::ListSnapshotsRequest&, pb::ListSnapshotsResponse&, Rpc&) const;
   Status GetSnapshot(const pb::GetSnapshotRequest&, pb::GetSnapshotResponse&, Rpc&) const;
+  Status GroupControllerGetCapabilities(const pb::GroupControllerGetCapabilitiesRequest&,
+                                        pb::GroupControllerGetCapabilitiesResponse&, Rpc&) const;
+  Status CreateVolumeGroupSnapshot(const pb::CreateVolumeGroupSnapshotRequest&,
+                                   pb::CreateVolumeGroupSnapshotResponse&, Rpc&) const;
+  Status DeleteVolumeGroupSnapshot(const pb::DeleteVolumeGroupSnapshotRequest&,
+                                   pb::DeleteVolumeGroupSnapshotResponse&, Rpc&) const;
+  Status GetVolumeGroupSnapshot(const pb::GetVolumeGroupSnapshotRequest&, pb::GetVolumeGroupSnapshotResponse&,
+                                Rpc&) const;
   // False: ControllerExpandVolume answers UNIMPLEMENTED.
   bool OffersControllerExpand() const { return rules_.v1_features && !plugin_.expand_on_node; }
   Status ControllerExpandVolume(const pb::ControllerExpandVolumeRequest&, pb::ControllerExpandVolumeResponse&,

@@ -51,12 +51,23 @@ void Fill(pb::Snapshot& message, const engine::VolumeSnapshot& snapshot, const N
   message.set_source_volume_id(snapshot.source);
   message.set_size_bytes(ToInt64(snapshot.size));
   message.set_ready_to_use(true);
+  message.set_group_snapshot_id(snapshot.group);
   const auto seconds = std::chrono::floor<std::chrono::seconds>(snapshot.cut);
   message.mutable_creation_time()->set_seconds(seconds.time_since_epoch().count());
   message.mutable_creation_time()->set_nanos(static_cast<int32_t>((snapshot.cut - seconds).count()));
   if (alpha) {
     Fill(*message.add_accessible_topology(), here);
   }
+}
+
+void Fill(pb::VolumeGroupSnapshot& message, const engine::GroupSnapshot& group, const NodeTopology& here,
+          bool alpha) {
+  message.set_group_snapshot_id(group.id);
+  for (const engine::VolumeSnapshot& member : group.members) {
+    Fill(*message.add_snapshots(), member, here, alpha);
+  }
+  message.set_ready_to_use(true);
+  *message.mutable_creation_time() = message.snapshots(0).creation_time();
 }
 
 void Fill(pb::GetCapacityResponse& message, const engine::CapacityResult& capacity, bool alpha) {

@@ -4,6 +4,7 @@
 #include <csi/v1/csi.pb.h>
 
 #include "csi/topology.h"
+#include "engine/group_snapshots.h"
 #include "engine/lifecycle.h"
 #include "engine/volumes.h"
 
@@ -16,6 +17,8 @@ void Fill(pb::Topology& message, const NodeTopology& here);
 void Fill(pb::Volume& message, const engine::Volume& volume, const NodeTopology& here);
 // `alpha`: with the topology (1.13).
 void Fill(pb::Snapshot& message, const engine::VolumeSnapshot& snapshot, const NodeTopology& here,
+          bool alpha);
+void Fill(pb::VolumeGroupSnapshot& message, const engine::GroupSnapshot& group, const NodeTopology& here,
           bool alpha);
 void Fill(pb::GetCapacityResponse& message, const engine::CapacityResult& capacity, bool alpha);
 // VolumeCondition (1.3 to 1.12): whether the volume is abnormal and why; else the work in progress, or

@@ -53,6 +53,16 @@ class ControllerService final : public Passage<pb::Controller::Service, Wire> {
   }
 };
 
+class GroupControllerService final : public Passage<pb::GroupController::Service, Wire> {
+ public:
+  using Passage::Passage;
+
+  QUARRY_RPC(GroupControllerGetCapabilities, GroupControllerGetCapabilities, false)
+  QUARRY_RPC(CreateVolumeGroupSnapshot, CreateVolumeGroupSnapshot, true)
+  QUARRY_RPC(DeleteVolumeGroupSnapshot, DeleteVolumeGroupSnapshot, true)
+  QUARRY_RPC(GetVolumeGroupSnapshot, GetVolumeGroupSnapshot, false)
+};
+
 class NodeService final : public Passage<pb::Node::Service, Wire> {
  public:
   using Passage::Passage;
@@ -73,7 +83,7 @@ class NodeService final : public Passage<pb::Node::Service, Wire> {
 
 Services MakeServices(const Calls& calls, Edge& edge) {
   return {std::make_shared<IdentityService>(calls, edge), std::make_shared<ControllerService>(calls, edge),
-          std::make_shared<NodeService>(calls, edge)};
+          std::make_shared<NodeService>(calls, edge), std::make_shared<GroupControllerService>(calls, edge)};
 }
 
 }  // namespace quarry::csi::v1

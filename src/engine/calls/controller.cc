@@ -235,8 +235,13 @@ Status EndVolume(Parts& parts, const Found& found, const std::string& what, cons
     QUARRY_TRY(CheckAlone(*now));
     QUARRY_TRY(lost ? CheckLost(parts.node, *now) : Ok());
     Plan plan;
+    ErasePolicy policy = PolicyOf(*now);
+    const Store* const store = now->tags.thin ? read->StoreOf(*now->lv) : nullptr;
+    if (policy == ErasePolicy::kNone && store != nullptr && WasCut(*read, *store)) {
+      policy = ErasePolicy::kZero;  // it may be the last that has the bytes of one that is to be erased
+    }
     // With another policy PlanDelete deactivates, and the eraser retags the legs that LVM took out.
-    if (PolicyOf(*now) == ErasePolicy::kNone) {
+    if (policy == ErasePolicy::kNone) {
       plan.push_back(DeactivateAction{now->group->name, now->lv->name, now->DmUuids()});
       for (const TakenOut& taken : read->taken_out) {
         if (taken.volume == now->lv->name) {
@@ -244,7 +249,7 @@ Status EndVolume(Parts& parts, const Found& found, const std::string& what, cons
         }
       }
     }
-    std::ranges::move(PlanDelete(*now, PolicyOf(*now)), std::back_inserter(plan));
+    std::ranges::move(PlanDelete(*now, policy), std::back_inserter(plan));
     QUARRY_TRY(RunCounted(*found.pool, plan, parts.node.world, call));
   }
   parts.erasers.Of(*found.pool).Wake();
@@ -295,12 +300,7 @@ Result<CreateResult> Volumes::Create(const CreateRequest& request, const Call& c
                   .lv_name = "",
                   .elsewhere = request.elsewhere,
                   .s3 = request.s3};
-  if (profile.thin) {
-    if (!copy.source.empty()) {
-      return Error(
-          Code::kInvalidArgument,
-          "volume_content_source: quarryd makes no copies in a thin store yet: ask for another type");
-    }
+  if (profile.thin && copy.source.empty()) {
     QUARRY_ASSIGN(Volume volume, MakeThinVolume(parts_, *pool, std::move(wish), request.range, what, call));
     return CreateResult{std::move(volume), true};
   }

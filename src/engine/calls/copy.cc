@@ -18,6 +18,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/calls/copying.h"
 #include "engine/calls/steps.h"
 #include "engine/model/volume_health.h"
 #include "engine/plan/metadata_budget.h"
@@ -35,31 +36,6 @@ constexpr std::chrono::minutes kCommands{5};
 constexpr Bytes kProof = kMiB;
 // A caller waits at most this long for the end of a copy. A stop waits for calls for longer than that.
 constexpr std::chrono::seconds kPatience{15};
-
-// Keeps this process's eraser from the unfinished copy, for the lifetime of this object. Then the eraser
-// looks whether there is anything to erase.
-class Copying {
- public:
-  Copying(Pool& pool, Eraser& eraser, std::string lv_name)
-      : pool_(pool), eraser_(eraser), name_(std::move(lv_name)) {
-    const MutexLock lock(pool_.making_mutex);
-    pool_.copying.insert(name_);
-  }
-  ~Copying() {
-    {
-      const MutexLock lock(pool_.making_mutex);
-      pool_.copying.erase(name_);
-    }
-    eraser_.Wake();
-  }
-  Copying(const Copying&) = delete;
-  Copying& operator=(const Copying&) = delete;
-
- private:
-  Pool& pool_;
-  Eraser& eraser_;
-  std::string name_;
-};
 
 struct Job {
   Parts& parts;
@@ -101,35 +77,6 @@ bool HasUse(const Record& source, const AccessPlan& use) {
     return tags.formatted == use.fs_type && tags.fs_type == use.fs_type;
   }
   return source.access == use.access && tags.fs_type == use.fs_type;
-}
-
-// Whether this volume or snapshot can be the source of the LV that `wish` describes.
-Status CheckSource(const Record& source, const CreateWish& wish) {
-  const lvm::VolumeTags& tags = source.tags;
-  const auto refuse = [&](Code code, const std::string& why) {
-    return Error(code, fmt::format("{} {}", InWords(source), why));
-  };
-  if (wish.profile.thin) {
-    return refuse(Code::kInvalidArgument,
-                  "cannot be copied into a thin store yet: give the copy another type (parameter 'type')");
-  }
-  if (!HasUse(source, wish.access)) {
-    return refuse(Code::kInvalidArgument,
-                  fmt::format("was made for {}, and a copy has the same use; the request is for {}",
-                              UseText(tags.access, tags.fs_type),
-                              UseText(AccessName(wish.access.access), wish.access.fs_type)));
-  }
-  if (!tags.formatted.empty() && tags.formatted != tags.fs_type) {
-    return refuse(Code::kPrecondition, "is not formatted completely: stage it once");
-  }
-  // Its file system may fill the logical volume already. A snapshot knows its length.
-  if (source.lv->size != tags.size && !tags.snapshot) {
-    return refuse(Code::kPrecondition,
-                  fmt::format("has {} bytes, but its logical volume has {}: expand the volume to that size "
-                              "first (ControllerExpandVolume)",
-                              tags.size.value, source.lv->size.value));
-  }
-  return Ok();
 }
 
 // The size of a volume that is made from `source`. Callers ask again for what they asked for then, which may
@@ -471,6 +418,38 @@ Result<Volume> Copy(const Job& job, const Call& call) {
 
 }  // namespace
 
+Status CheckCopySource(const Record& source, const CreateWish& wish) {
+  const lvm::VolumeTags& tags = source.tags;
+  const auto refuse = [&](Code code, const std::string& why) {
+    return Error(code, fmt::format("{} {}", InWords(source), why));
+  };
+  if (!HasUse(source, wish.access)) {
+    return refuse(Code::kInvalidArgument,
+                  fmt::format("was made for {}, and a copy has the same use; the request is for {}",
+                              UseText(tags.access, tags.fs_type),
+                              UseText(AccessName(wish.access.access), wish.access.fs_type)));
+  }
+  if (!tags.formatted.empty() && tags.formatted != tags.fs_type) {
+    return refuse(Code::kPrecondition, "is not formatted completely: stage it once");
+  }
+  // Its file system may fill the logical volume already. A snapshot knows its length.
+  if (source.lv->size != tags.size && !tags.snapshot) {
+    return refuse(Code::kPrecondition,
+                  fmt::format("has {} bytes, but its logical volume has {}: expand the volume to that size "
+                              "first (ControllerExpandVolume)",
+                              tags.size.value, source.lv->size.value));
+  }
+  return Ok();
+}
+
+void FillSnapshotWish(CreateWish& wish, const Record& source) {
+  wish.source = {source.tags.id, false};
+  wish.formatted = wish.access.fs_type.empty() ? "" : source.tags.formatted;
+  wish.least = ContentLength(source);
+  wish.asked = LeastSize(source);
+  wish.cut = CreateWish::Cut{.length = wish.least};
+}
+
 Status JoinCopy(Parts& parts, const CopyRequest& request, const Call& call) {
   return parts.background.Join(KeyOf(request), call.Within(kPatience));
 }
@@ -491,14 +470,23 @@ Result<Volume> MakeCopy(Parts& parts, Pool& pool, CreateWish wish, const CopyReq
   }
   const Record& record = source->record;
   const Bytes length = IsBlank(record) ? Bytes{} : ContentLength(record);
-  QUARRY_TRY(CheckSource(record, wish).Context(field));
+  QUARRY_TRY(CheckCopySource(record, wish).Context(field));
   QUARRY_ASSIGN(const CapacityRange range, RangeOf(record, request));
-  wish.source = request.source;
-  wish.formatted = wish.access.fs_type.empty() ? "" : record.tags.formatted;
-  wish.least = ContentLength(record);
-  wish.asked = request.range.required > Bytes{} ? request.range.required : LeastSize(record);
   if (request.to_snapshot) {
-    wish.cut = CreateWish::Cut{.length = wish.least};
+    FillSnapshotWish(wish, record);
+  } else {
+    wish.source = request.source;
+    wish.formatted = wish.access.fs_type.empty() ? "" : record.tags.formatted;
+    wish.least = ContentLength(record);
+    wish.asked = request.range.required > Bytes{} ? request.range.required : LeastSize(record);
+  }
+  if (wish.profile.thin) {
+    auto store = StoreForCopy(record, wish);
+    if (!store.has_value()) {
+      return std::move(store.error()).Context(field);
+    }
+    wish.profile.store = std::move(*store);
+    return MakeThinCopy(parts, pool, std::move(wish), record, range, what, call);
   }
   QUARRY_TRY(parts.node.copied.Check(id, call).Context(field));
   auto in_use = MustKeepBytes(parts, record, wish.profile, call);

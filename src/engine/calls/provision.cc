@@ -83,16 +83,6 @@ Error ExplainNoPlace(Parts& parts, Error error, const Catalog& catalog, const Cr
                            expected.has_value() ? fmt::format(", in some {} s", expected->count()) : ""));
 }
 
-// Whether the group's limit permits another volume; if not, whether the caller should ask other nodes.
-Status CheckLimitFor(Parts& parts, const Catalog& catalog, const CreateWish& wish, Pool& pool) {
-  Status few = CheckVolumeLimit(catalog);
-  if (!few.has_value() && few.error().code() == Code::kUnavailable && wish.elsewhere &&
-      !WorthWaiting(pool, wish.name, parts.erasers.Of(pool).Expected(*catalog.group))) {
-    return std::move(few.error()).As(Code::kNoSpace);
-  }
-  return few;
-}
-
 // What a creation or a growth adds to the steps of one turn. The functions are called under that turn, in
 // this order, and may refer to its catalog.
 struct Work {
@@ -136,27 +126,6 @@ Error UndoCreate(Parts& parts, Pool& pool, const CreateWish& wish, bool ready, E
     return std::move(error).As(Code::kUnavailable);
   }
   return error;
-}
-
-// The error for a volume that does not fit into its store. Volumes that are being erased there make room.
-Error ExplainFullStore(Error error, const Catalog& catalog, const Store& store, const CreateWish& wish) {
-  Bytes going;
-  for (const Record& record : catalog.records) {
-    going = going + (IsErasing(record) && record.lv->pool == store.lv->name ? record.lv->size : Bytes{});
-  }
-  const Bytes wanted = ToBytes(wish.size, catalog.group->extent_size);
-  const bool worth_waiting = !wish.elsewhere && wanted <= SpaceOf(catalog, store).largest + going;
-  if (wish.elsewhere && error.code() == Code::kPrecondition) {
-    return std::move(error).As(Code::kNoSpace);
-  }
-  if (error.code() != Code::kNoSpace || !worth_waiting) {
-    return error;
-  }
-  return std::move(error)
-      .As(Code::kUnavailable)
-      .Context(fmt::format(
-          "{} of deleted volumes are still being erased in thin store '{}'; there will be space after that",
-          HumanBytes(going), store.name()));
 }
 
 // Makes the plan's layout check fail, before the LV becomes a volume, if another process has committed since
@@ -254,6 +223,37 @@ Result<ExpandResult> GrowThin(Parts& parts, Pool& pool, const std::string& id, c
 }
 
 }  // namespace
+
+Status CheckLimitFor(Parts& parts, const Catalog& catalog, const CreateWish& wish, Pool& pool) {
+  Status few = CheckVolumeLimit(catalog);
+  if (!few.has_value() && few.error().code() == Code::kUnavailable && wish.elsewhere &&
+      !WorthWaiting(pool, wish.name, parts.erasers.Of(pool).Expected(*catalog.group))) {
+    return std::move(few.error()).As(Code::kNoSpace);
+  }
+  return few;
+}
+
+Error ExplainFullStore(Error error, const Catalog& catalog, const Store& store, const CreateWish& wish) {
+  Bytes going;
+  for (const Record& record : catalog.records) {
+    if (IsErasing(record) && record.lv->pool == store.lv->name) {
+      going = going + (IsThinSnapshot(record) ? record.tags.mapped : record.lv->size);
+    }
+  }
+  const Bytes wanted = ToBytes(wish.size, catalog.group->extent_size);
+  const bool worth_waiting = !wish.elsewhere && wanted <= SpaceOf(catalog, store).largest + going;
+  if (wish.elsewhere && error.code() == Code::kPrecondition) {
+    return std::move(error).As(Code::kNoSpace);
+  }
+  if (error.code() != Code::kNoSpace || !worth_waiting || going == Bytes{}) {
+    return error;
+  }
+  return std::move(error)
+      .As(Code::kUnavailable)
+      .Context(fmt::format(
+          "{} of deleted volumes are still being erased in thin store '{}'; there will be space after that",
+          HumanBytes(going), store.name()));
+}
 
 Result<Volume> MakeNewVolume(Parts& parts, Pool& pool, CreateWish wish, const CapacityRange& range,
                              const std::string& what, const Call& call, Unfilled* unfilled) {

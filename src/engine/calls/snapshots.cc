@@ -30,30 +30,6 @@ Result<SnapshotResult> Existing(const Record& record, const SnapshotRequest& req
   return SnapshotResult{DescribeSnapshot(record), false};
 }
 
-// The snapshot to make of `source`. Its legs are in sync from the start, where LVM can make them so, so that
-// the snapshot need not wait for it (copy.cc).
-Result<CreateWish> WishFor(const SnapshotRequest& request, const Found& source) {
-  const Record& record = source.record;
-  if (!record.profile.has_value() || !record.access.has_value()) {
-    return Error(
-        Code::kPrecondition,
-        fmt::format("source_volume_id: this build cannot read the properties of volume {}", record.tags.id));
-  }
-  Profile base = *record.profile;
-  base.pool = source.pool->config.name;
-  QUARRY_ASSIGN(Profile profile, Profile::ParseOver(request.parameters, base));
-  profile.skip_sync = profile.geometry.type() != lvm::VolumeType::kRaid6;
-  return CreateWish{.name = request.name,
-                    .profile = std::move(profile),
-                    .access = {*record.access, record.tags.fs_type},
-                    .size = Extents{},
-                    .lv_name = ""};
-}
-
-bool IsWholeSnapshot(const Record& record) {
-  return record.tags.snapshot && record.tags.state == lvm::VolumeState::kReady;
-}
-
 // Whether the kernel has the snapshot active for nothing.
 bool IsActiveInVain(Parts& parts, const Record& record) {
   const auto device = parts.node.world.dm.Find(record.DmUuid());
@@ -69,7 +45,7 @@ bool IsActiveInVain(Parts& parts, const Record& record) {
 void ShowSnapshots(Parts& parts, Pool& pool, const Catalog& catalog, const Call& call) {
   ActivateAction action{.group = catalog.group->name, .names = {}};
   for (const Record& record : catalog.records) {
-    if (IsWholeSnapshot(record) && !record.lv->partial && HasRedundancy(*record.lv)) {
+    if (IsWholeSnapshot(catalog, record) && !record.lv->partial && HasRedundancy(*record.lv)) {
       action.names.push_back(record.lv->name);
     }
   }
@@ -82,7 +58,37 @@ void ShowSnapshots(Parts& parts, Pool& pool, const Catalog& catalog, const Call&
   }
 }
 
+// A member goes with its group. What is left of a group whose leader an administrator has removed goes one by
+// one.
+Status CheckNoMember(Parts& parts, const Record& record, const Call& call) {
+  QUARRY_ASSIGN(const auto leader, parts.node.FindSnapshot(LeaderOf(record.tags.group), call));
+  return leader.has_value()
+             ? Status(Error(Code::kInvalidArgument,
+                            fmt::format("snapshot_id: snapshot {} is a member of group snapshot {}: delete "
+                                        "the group (DeleteVolumeGroupSnapshot)",
+                                        record.tags.id, record.tags.group)))
+             : Ok();
+}
+
 }  // namespace
+
+Result<CreateWish> SnapshotWish(const std::string& name, const Parameters& parameters, const Found& source) {
+  const Record& record = source.record;
+  if (!record.profile.has_value() || !record.access.has_value()) {
+    return Error(
+        Code::kPrecondition,
+        fmt::format("source_volume_id: this build cannot read the properties of volume {}", record.tags.id));
+  }
+  Profile base = *record.profile;
+  base.pool = source.pool->config.name;
+  QUARRY_ASSIGN(Profile profile, Profile::ParseOver(parameters, base));
+  profile.skip_sync = !profile.thin && profile.geometry.type() != lvm::VolumeType::kRaid6;
+  return CreateWish{.name = name,
+                    .profile = std::move(profile),
+                    .access = {*record.access, record.tags.fs_type},
+                    .size = Extents{},
+                    .lv_name = ""};
+}
 
 bool AreLegsAtRest(const World& world, const std::string& dm_uuid) {
   const auto raid = world.dm.Raid(dm_uuid);
@@ -101,7 +107,7 @@ void RestSnapshots(Parts& parts, const std::string& pool_name, const Call& call)
       ShowSnapshots(parts, *pool, **catalog, call.Within(kUndoLimit));
     }
     for (const Record& record : (*catalog)->records) {
-      if (!IsWholeSnapshot(record) || !IsActiveInVain(parts, record)) {
+      if (!IsWholeSnapshot(**catalog, record) || !IsActiveInVain(parts, record)) {
         continue;
       }
       const std::string what = fmt::format("deactivation of {}", InWords(record));
@@ -138,7 +144,7 @@ Result<SnapshotResult> Snapshots::Create(const SnapshotRequest& request, const C
   if (!source.has_value()) {
     return std::move(source.error()).Context("source_volume_id");
   }
-  QUARRY_ASSIGN(CreateWish wish, WishFor(request, *source));
+  QUARRY_ASSIGN(CreateWish wish, SnapshotWish(request.name, request.parameters, *source));
   QUARRY_ASSIGN(Pool* const pool, node.FindPool(wish.profile.pool));
   QUARRY_TRY(CheckTarget(node.world.dm, wish.profile.geometry));
   QUARRY_TRY(MakeCopy(parts_, *pool, std::move(wish), copy, what, guard, call));
@@ -159,6 +165,9 @@ Result<bool> Snapshots::Delete(const std::string& id, const Call& call) {
     QUARRY_TRY(CheckDeleted(parts_, id, "snapshot", call));
     return false;
   }
+  if (!found->record.tags.group.empty()) {
+    QUARRY_TRY(CheckNoMember(parts_, found->record, call));
+  }
   QUARRY_TRY(EndVolume(parts_, *found, fmt::format("DeleteSnapshot of {}", id), call));
   NoteDeleted(parts_, id);
   return true;
@@ -172,7 +181,7 @@ Result<SnapshotList> Snapshots::List(const SnapshotFilter& filter, uint32_t max_
   SnapshotList page;
   for (const auto& catalog : catalogs) {
     for (const Record& record : catalog->records) {
-      if (IsWholeSnapshot(record) && (filter.id.empty() || filter.id == record.tags.id) &&
+      if (IsWholeSnapshot(*catalog, record) && (filter.id.empty() || filter.id == record.tags.id) &&
           (filter.source.empty() || filter.source == record.tags.source)) {
         page.snapshots.push_back(DescribeSnapshot(record));
       }

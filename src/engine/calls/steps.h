@@ -13,6 +13,7 @@
 #include "engine/calls/parts.h"
 #include "engine/model/config.h"
 #include "engine/model/upkeep_requests.h"
+#include "engine/plan/plan_thin.h"
 #include "engine/plan/plan_volume.h"
 #include "engine/volumes.h"
 
@@ -27,6 +28,13 @@ inline Result<KeyLocks::Guard> LockVolume(Parts& parts, const std::string& id, s
 // The same for a volume with type=thin, whose space is in a thin store. (provision.cc)
 Result<Volume> MakeThinVolume(Parts& parts, Pool& pool, CreateWish wish, const CapacityRange& range,
                               const std::string& what, const Call& call);
+
+// The error for what does not fit into its store. Volumes that are being erased there make room.
+// (provision.cc)
+Error ExplainFullStore(Error error, const Catalog& catalog, const Store& store, const CreateWish& wish);
+// Whether the group's limit permits another volume; if not, whether the caller should ask other nodes.
+// (provision.cc)
+Status CheckLimitFor(Parts& parts, const Catalog& catalog, const CreateWish& wish, Pool& pool);
 
 // What is left of making a volume that becomes a copy.
 struct Unfilled {
@@ -53,6 +61,27 @@ struct CopyRequest {
 // is as for MakeNewVolume. (copy.cc)
 Result<Volume> MakeCopy(Parts& parts, Pool& pool, CreateWish wish, const CopyRequest& request,
                         const std::string& what, KeyLocks::Guard& guard, const Call& call);
+// The name of the store in which a copy of `source` with type=thin is. kInvalidArgument: it cannot be in the
+// store that the wish names. (thin_copies.cc)
+Result<std::string> StoreForCopy(const Record& source, const CreateWish& wish);
+// The snapshot to make of `source`, for callers' parameters. Its legs are in sync from the start, where LVM
+// can make them so, so that the snapshot need not wait for it. (snapshots.cc)
+Result<CreateWish> SnapshotWish(const std::string& name, const Parameters& parameters, const Found& source);
+// What it takes over from its volume. (copy.cc)
+void FillSnapshotWish(CreateWish& wish, const Record& source);
+// Whether this volume or snapshot can be the source of the LV that `wish` describes. (copy.cc)
+Status CheckCopySource(const Record& source, const CreateWish& wish);
+
+// Makes all of them at one instant: a new volume, a snapshot, or with `group`, the name of it, the members of
+// a group snapshot. Chooses their names; the origins are in one store, which is in the wishes' profiles.
+// (thin_copies.cc)
+Result<std::vector<Volume>> MakeThinCopies(Parts& parts, Pool& pool, std::vector<CutWish> wishes,
+                                           const std::string& group, const std::string& what,
+                                           const Call& call);
+// The same for a copy in the thin store of its source, which may be in use. `wish`: its store is that of the
+// source; `formatted`, `source` and `cut` are set. (thin_copies.cc)
+Result<Volume> MakeThinCopy(Parts& parts, Pool& pool, CreateWish wish, const Record& source,
+                            const CapacityRange& range, const std::string& what, const Call& call);
 // For a repeated call, before it takes the lock of the name: waits for the copy that an earlier call left
 // behind, as BackgroundSteps::Join does. (copy.cc)
 Status JoinCopy(Parts& parts, const CopyRequest& request, const Call& call);

@@ -46,6 +46,12 @@ bool BeingMade(Pool& pool, const Record& record) {
   return names.contains(record.lv->name);
 }
 
+// Whether this process makes it, in whatever state it is by now.
+bool IsCopying(Pool& pool, const Record& record) {
+  const MutexLock lock(pool.making_mutex);
+  return pool.copying.contains(record.lv->name);
+}
+
 // Also of a thin volume that is not complete, whose tags do not say it yet.
 bool IsInPool(const Record& record) {
   return !record.lv->pool.empty();
@@ -119,6 +125,14 @@ bool SuperblocksStayedClear(const World& world, const Record& record, const std:
   return true;
 }
 
+// Whether the record is the leader of a group snapshot that has a ready member.
+bool LeadsReady(const Catalog& catalog, const Record& record) {
+  return std::ranges::any_of(catalog.records, [&](const Record& other) {
+    return &other != &record && !other.tags.group.empty() && other.tags.state == lvm::VolumeState::kReady &&
+           LeaderOf(other.tags.group) == record.tags.id;
+  });
+}
+
 bool HasTakenOut(const Catalog& catalog, const Record& record) {
   return std::ranges::find(catalog.taken_out, record.lv->name, &TakenOut::volume) != catalog.taken_out.end();
 }
@@ -147,6 +161,9 @@ Eraser::Eraser(Pool& pool, World world, const Logger& log, DiskQueue::Rates rate
       untagged_(log, pool.config.name,
                 {.fails = "a leg that an LVM conversion took out of a deleted volume cannot be erased yet",
                  .recovered = "a leg that an LVM conversion took out of a deleted volume can be erased"}),
+      unended_(log, pool.config.name,
+               {.fails = "a member of a group snapshot that was not finished cannot be removed yet",
+                .recovered = "a member of a group snapshot that was not finished was removed"}),
       unreturned_(log, pool.config.name,
                   {.fails = "zeroed space could not be given back to the volume group yet",
                    .recovered = "zeroed space was given back to the volume group after failed attempts"}),
@@ -317,6 +334,7 @@ void Eraser::Round(const std::stop_token& stop) {
   TakeGivenUp(**group);
   ForgetGone(catalog);
   undone = EndTakenOut(catalog, stop) || undone;
+  undone = EndUnfinished(catalog, stop) || undone;
   // LVM commits once for all volumes of a command, but twice for each thin one.
   std::vector<Record> removable;
   std::vector<Record> removable_thin;
@@ -324,7 +342,8 @@ void Eraser::Round(const std::stop_token& stop) {
     if (stop.stop_requested()) {
       return;
     }
-    if (BeingMade(pool_, record)) {
+    // The leader of a group goes last: without it, the other members would be snapshots as any.
+    if (BeingMade(pool_, record) || LeadsReady(catalog, record)) {
       continue;
     }
     const bool left_over = record.tags.state == lvm::VolumeState::kCreating;
@@ -419,7 +438,7 @@ void Eraser::ForgetGone(const Catalog& catalog) {
   const auto gone = [&](const std::string& lv) {
     return !lv.empty() && catalog.group->FindLv(lv) == nullptr;
   };
-  for (FailureLog* const failures : {&unerased_, &unremovable_, &untagged_, &unreturned_}) {
+  for (FailureLog* const failures : {&unerased_, &unremovable_, &untagged_, &unended_, &unreturned_}) {
     failures->Forget(gone);
   }
   std::erase_if(work_, [&](const auto& entry) {
@@ -449,11 +468,14 @@ bool Eraser::Proceed(const Record& record, const std::stop_token& stop) {
   }
   if (const auto failure = work.erasure->Failure(); failure.has_value()) {
     work.erasure = nullptr;
-    work.thin = {};
+    if (failure->code() != Code::kTimeout) {
+      work.thin = {};
+    }
     PutOff(record, work, *failure);
     return false;
   }
   unerased_.Note(record.lv->name, Ok());
+  NoteErased(work.thin);
   if (record.tags.thin && !work.thin.whole) {
     work.erasure = nullptr;  // goes on behind what is done
     Wake();
@@ -562,7 +584,7 @@ void Eraser::RecordProgress(const Record& record, Work& work, const std::stop_to
 }
 
 Status Eraser::BeginThin(const Record& current, Work& work, const Call& limited) {
-  QUARRY_ASSIGN(work.thin, BeginThinErasure(current, work.thin.end, world_, limited));
+  QUARRY_TRY(BeginThinErasure(current, work.thin, world_, limited));
   work.erasure = work.thin.job;
   if (work.erasure->parts().empty()) {
     Wake();  // nothing is mapped: it can go
@@ -574,19 +596,59 @@ Status Eraser::BeginThin(const Record& current, Work& work, const Call& limited)
 
 bool Eraser::MayThinGo(const Record& current, const Call& limited) {
   Work& work = work_.at(current.lv->uuid);
-  const Status alone = CheckAlone(current);
-  const auto blank = alone.has_value() ? IsBlankThin(current, world_, limited) : Result<bool>(alone.error());
-  if (blank.has_value() && *blank) {
+  const Result<bool> may = engine::MayThinGo(current, work.thin, world_, limited);
+  if (may.has_value() && *may) {
     return true;
   }
-  if (blank.has_value()) {
+  work.erasure = nullptr;
+  if (may.has_value() && work.thin.in_store) {
+    Wake();  // more is the volume's alone by now
+    return false;
+  }
+  if (!may.has_value() && may.error().code() == Code::kTimeout) {
+    PutOff(current, work, may.error());  // what is erased stays erased
+    return false;
+  }
+  if (may.has_value()) {
     log_.Warning("a deleted volume was written to during its erasure: it is erased again",
                  {{"pool", pool_.config.name}, {"lv", current.lv->name}});
   }
-  work.erasure = nullptr;
   work.thin = {};
-  PutOff(current, work, blank.has_value() ? Error(Code::kCancelled, "it is erased again") : blank.error());
+  PutOff(current, work, may.has_value() ? Error(Code::kCancelled, "it is erased again") : may.error());
   return false;
+}
+
+bool Eraser::SharesChunks(const Record& record) const {
+  const auto work = work_.find(record.lv->uuid);
+  return work != work_.end() && work->second.thin.in_store;
+}
+
+bool Eraser::EndUnfinished(const Catalog& catalog, const std::stop_token& stop) {
+  bool any = false;
+  for (const Record& record : catalog.records) {
+    if (!IsUnfinished(catalog, record) || IsCopying(pool_, record)) {
+      continue;
+    }
+    any = true;
+    const Call limited = Call{.stop = stop}.Within(kLvmLimit);
+    const Status done = EndMember(record, limited);
+    if (!stop.stop_requested()) {
+      unended_.Note(record.lv->name, done);
+    }
+  }
+  return any;
+}
+
+Status Eraser::EndMember(const Record& record, const Call& limited) {
+  QUARRY_ASSIGN(const auto turn, pool_.writers.Wait("ending an unfinished group snapshot", limited));
+  QUARRY_ASSIGN(const lvm::Snapshot now, world_.lvm.Read(record.group->name, limited));
+  const Catalog catalog = ReadCatalog(pool_.config.name, now);
+  const Record* const same = catalog.ByUuid(record.lv->uuid);
+  if (same == nullptr || !IsUnfinished(catalog, *same)) {
+    return Ok();
+  }
+  QUARRY_TRY(CheckAlone(*same));
+  return RunCounted(pool_, PlanDelete(*same, ErasePolicy::kZero), world_, limited);
 }
 
 bool Eraser::MayGo(const lvm::Snapshot& now, const lvm::LogicalVolume& lv, const Record& record,
@@ -626,6 +688,7 @@ Result<bool> Eraser::Remove(const std::vector<Record>& records, const std::stop_
   RemoveLvAction remove{
       .group = now->name, .names = {}, .seqno = now->seqno, .thin = IsInPool(records.front())};
   std::vector<const Record*> going;
+  bool shares = false;  // whether one of them shares, or shared, chunks with others
   for (const Record& record : records) {
     const lvm::LogicalVolume* lv = now->FindLv(record.lv->name);
     if (lv == nullptr || lv->uuid != record.lv->uuid) {
@@ -636,13 +699,22 @@ Result<bool> Eraser::Remove(const std::vector<Record>& records, const std::stop_
     // Only a logical volume that still carries the tag, and that no create is making, is removed.
     const std::string tag =
         IsErasing(record) ? lvm::StateTag(lvm::VolumeState::kErasing) : std::string(lvm::kCreatingTag);
-    if (std::ranges::find(lv->tags, tag) == lv->tags.end() || BeingMade(pool_, record) ||
-        (IsErasing(record) && !MayGo(now, *lv, record, limited))) {
+    if (std::ranges::find(lv->tags, tag) == lv->tags.end() || BeingMade(pool_, record)) {
+      continue;
+    }
+    // Of two that share chunks, neither has them alone. So the second is looked at again when the first is
+    // gone.
+    if (shares && SharesChunks(record)) {
+      Wake();
+      continue;
+    }
+    if (IsErasing(record) && !MayGo(now, *lv, record, limited)) {
       continue;
     }
     if (!RemovesAlone(*now, record)) {
       continue;
     }
+    shares = shares || SharesChunks(record);
     remove.names.push_back(record.lv->name);
     going.push_back(&record);
   }

@@ -83,6 +83,11 @@ class Eraser {
   bool WaitForWork(const std::stop_token& stop);
   void TellOfStuck();
   void Round(const std::stop_token& stop);
+  // Deletes ready members of group snapshots that were not finished (IsUnfinished). True if there are any
+  // that this process does not make.
+  bool EndUnfinished(const Catalog& catalog, const std::stop_token& stop);
+  // The same for one. Takes the turn, and reads the group again under it.
+  Status EndMember(const Record& record, const Call& limited);
   // Forgets the work on volumes that another process removed.
   void ForgetGone(const Catalog& catalog);
   // Tags legs that conversions took out of deleted volumes (model/taken_out.h). True if there are any.
@@ -103,6 +108,8 @@ class Eraser {
   // The same for a thin volume.
   Status BeginThin(const Record& current, Work& work, const Call& limited);
   bool MayThinGo(const Record& current, const Call& limited);
+  // Whether it is erased on the data device of its store, because it shares chunks or once did.
+  bool SharesChunks(const Record& record) const;
   // Whether lvremove would remove the volume alone. Notes if not, and tries again later.
   bool RemovesAlone(const lvm::VolumeGroup& group, const Record& record);
   // Returns whether a command removed any of them.
@@ -139,6 +146,7 @@ class Eraser {
   FailureLog unremoved_;    // the command that removes erased and unfinished volumes
   FailureLog unremovable_;  // volumes that lvremove would remove only together with others, by name
   FailureLog untagged_;     // volumes with legs that a conversion left, by name
+  FailureLog unended_;      // members of group snapshots that were not finished, by name
   FailureLog unreturned_;   // logical volumes that hold zeroed extents, by name
   FailureLog unzeroed_;     // free space of unknown past
   std::map<std::string, std::unique_ptr<DiskQueue>> queues_ ABSL_GUARDED_BY(mutex_);  // by device

@@ -1,5 +1,8 @@
 #include "engine/erase/thin_erasure.h"
 
+#include <fcntl.h>
+
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,69 +15,236 @@
 namespace quarry::engine {
 namespace {
 
-constexpr size_t kMostRanges = 4096;
+using thin::ByteRange;
 
-Result<thin::MappedRanges> MappedOf(const Record& record, Bytes from, const World& world, const Call& call) {
-  const lvm::VolumeGroup& group = *record.group;
-  const lvm::LogicalVolume& pool = *group.FindLv(record.lv->pool);
-  QUARRY_ASSIGN(const std::string metadata, MetadataDevice(group, pool, world.dm));
-  QUARRY_ASSIGN(const auto hold, MetadataHold::Begin(world.dm, lvm::DmUuid(group.uuid, pool.uuid)));
-  return world.thin.Mapped(metadata, record.lv->segments.front().thin_volume->device_id, from, kMostRanges,
-                           call);
+constexpr size_t kMostRanges = 4096;
+// What others overwrite while the metadata are held stays in use until the release. A write that finds a full
+// store meanwhile waits, by default for a minute, and then fails.
+constexpr std::chrono::seconds kLongestHold{40};
+// So much is erased while nobody else can work on the group.
+constexpr Bytes kMostAtTheEnd{8 * kMiB.value};
+constexpr int kLooks = 60;
+constexpr std::chrono::milliseconds kPause{50};
+
+uint32_t IdOf(const Record& record) {
+  return record.lv->segments.front().thin_volume->device_id;
 }
 
-}  // namespace
+const lvm::LogicalVolume& PoolOf(const Record& record) {
+  return *record.group->FindLv(record.lv->pool);
+}
 
-Result<ThinErasure> BeginThinErasure(const Record& record, Bytes from, const World& world, const Call& call) {
-  const lvm::VolumeGroup& group = *record.group;
-  QUARRY_TRY(CheckAlone(record));
-  const lvm::LogicalVolume& pool = *group.FindLv(record.lv->pool);
-  QUARRY_TRY(StartStore(group, pool, world, call));
-  QUARRY_TRY(HealthyPool(group, pool, world.dm));
-  QUARRY_ASSIGN(const auto device, world.dm.Find(record.DmUuid()));
-  if (device.has_value() && device->open_count > 0) {
-    return Error(Code::kPrecondition,
-                 fmt::format("a process has the deleted volume {}/{} open", group.name, record.lv->name));
+// The metadata of the record's store, held as they are now.
+struct HeldMetadata {
+  std::string device;
+  MetadataHold hold;
+};
+Result<HeldMetadata> HoldMetadata(const Record& record, const World& world) {
+  QUARRY_ASSIGN(std::string device, MetadataDevice(*record.group, PoolOf(record), world.dm));
+  QUARRY_ASSIGN(MetadataHold hold,
+                MetadataHold::Begin(world.dm, lvm::DmUuid(record.group->uuid, PoolOf(record).uuid)));
+  return HeldMetadata{std::move(device), std::move(hold)};
+}
+
+// nullopt: the pool has no such device.
+Result<std::optional<thin::MappedRanges>> MappedOf(const Record& record, Bytes from, const World& world,
+                                                   const Call& call) {
+  QUARRY_ASSIGN(const HeldMetadata metadata, HoldMetadata(record, world));
+  QUARRY_ASSIGN(const auto there, world.thin.Device(metadata.device, IdOf(record), call));
+  if (!there.has_value()) {
+    return std::optional<thin::MappedRanges>();
   }
-  if (!device.has_value() || !device->IsUsable()) {
-    QUARRY_TRY(Execute({ActivateAction{group.name, {record.lv->name}}}, world, call));
+  QUARRY_ASSIGN(auto mapped, world.thin.Mapped(metadata.device, IdOf(record), from, kMostRanges, call));
+  return std::optional(std::move(mapped));
+}
+
+std::vector<ByteRange> Without(const std::vector<ByteRange>& ranges, const std::vector<ByteRange>& taken) {
+  std::vector<ByteRange> out;
+  auto next = taken.begin();
+  for (ByteRange range : ranges) {
+    while (next != taken.end() && next->end() <= range.offset) {
+      ++next;
+    }
+    for (auto cut = next; cut != taken.end() && cut->offset < range.end(); ++cut) {
+      if (range.offset < cut->offset) {
+        out.push_back({range.offset, cut->offset - range.offset});
+      }
+      const Bytes end = range.end();
+      range.offset = std::min(end, cut->end());
+      range.length = end - range.offset;
+    }
+    if (range.length > Bytes{}) {
+      out.push_back(range);
+    }
   }
-  QUARRY_ASSIGN(const thin::MappedRanges mapped, MappedOf(record, from, world, call));
-  if (mapped.was_shared) {
-    return Error(
-        Code::kPrecondition,
-        fmt::format(
-            "another command has made a snapshot of {0}/{1} in its store, so zeroes written to the "
-            "volume would not reach all of its bytes: it is kept. Without erasing, `lvremove {0}/{1}` "
-            "removes it",
-            group.name, record.lv->name));
+  return out;
+}
+
+// What only this volume has, and was not erased yet.
+Result<std::vector<ByteRange>> LeftInStore(const Record& record, const ThinErasure& work, const World& world,
+                                           const Call& call) {
+  QUARRY_ASSIGN(const HeldMetadata metadata, HoldMetadata(record, world));
+  auto own =
+      world.thin.Exclusive(metadata.device, IdOf(record), Bytes{}, SIZE_MAX, call.Within(kLongestHold));
+  if (!own.has_value()) {
+    return std::move(own.error())
+        .Context(fmt::format("reading the metadata of thin store {}/{}, which may take {} s at most",
+                             record.group->name, PoolOf(record).name, kLongestHold.count()));
   }
-  DiskPart part{
-      .pv_uuid = record.lv->uuid, .device = fmt::format("{}/{}", group.name, pool.name), .pieces = {}};
-  for (const thin::ByteRange& range : mapped.ranges) {
-    part.pieces.push_back(
-        {{.device = part.device, .pv_uuid = "", .offset = range.offset, .length = range.length},
-         dm::EraseMethod::kZero});
+  return Without(own->ranges, work.zeroed);
+}
+
+Owner OwnerFor(const Record& record) {
+  return OwnerOf(*record.group, *record.lv, lvm::StateTag(lvm::VolumeState::kErasing));
+}
+
+// As long as this descriptor is open, nobody mounts the device, writes to it, or removes it.
+Status HoldDevice(const Record& record, ThinErasure& work, const World& world, const Call& call) {
+  if (work.held.valid()) {
+    return Ok();
   }
-  ThinErasure out{.end = mapped.ranges.empty() ? from : mapped.ranges.back().end(), .whole = mapped.whole};
+  work.zeroed.clear();  // the device may have changed
+  QUARRY_TRY(world.dm.SetReadOnly(record.DmUuid(), true));
+  QUARRY_ASSIGN(UniqueFd held, world.dm.Open(record.DmUuid(), O_RDONLY | O_EXCL));
+  // Whoever opens a read-only device later cannot write to it. udevd looks at a device that became active.
+  for (int attempt = 0; attempt < kLooks; ++attempt) {
+    QUARRY_ASSIGN(const auto device, world.dm.Find(record.DmUuid()));
+    if (device.has_value() && device->open_count == 1) {
+      work.held = std::move(held);
+      return Ok();
+    }
+    QUARRY_TRY(call.Check("waiting until nobody else has a deleted volume open"));
+    Sleep(call.stop, kPause);
+  }
+  return Error(Code::kPrecondition, fmt::format("a process has opened {}/{}, which was deleted",
+                                                record.group->name, record.lv->name));
+}
+
+Result<Owner> StoreOwner(const Record& record, const std::vector<ByteRange>& ranges, const World& world) {
+  Owner owner = OwnerFor(record);
+  QUARRY_ASSIGN(const uint64_t instance, world.dm.Instance(record.DmUuid()));
+  uint32_t highest = 0;
+  for (const lvm::LogicalVolume& lv : record.group->lvs) {
+    for (const lvm::Segment& segment : lv.segments) {
+      if (lv.pool == record.lv->pool && segment.thin_volume.has_value()) {
+        highest = std::max(highest, segment.thin_volume->device_id);
+      }
+    }
+  }
+  owner.in_store = Owner::InStore{.device_id = IdOf(record),
+                                  .instance = instance,
+                                  .highest_id = highest,
+                                  .ranges = std::make_shared<const std::vector<ByteRange>>(ranges)};
+  return owner;
+}
+
+EraseAction PieceAt(const std::string& device, const ByteRange& range) {
+  return {{.device = device, .pv_uuid = "", .offset = range.offset, .length = range.length},
+          dm::EraseMethod::kZero};
+}
+
+Bytes SumOf(const std::vector<ByteRange>& ranges) {
+  Bytes sum;
+  for (const ByteRange& range : ranges) {
+    sum = sum + range.length;
+  }
+  return sum;
+}
+
+void SetJob(ThinErasure& work, const Record& record, Owner owner, const std::vector<ByteRange>& ranges,
+            const World& world) {
+  DiskPart part{.pv_uuid = record.lv->uuid,
+                .device = fmt::format("{}/{}", record.group->name, PoolOf(record).name),
+                .pieces = {}};
+  for (const ByteRange& range : ranges) {
+    part.pieces.push_back(PieceAt(part.device, range));
+  }
   std::vector<DiskPart> parts;
   if (!part.pieces.empty()) {
     parts.push_back(std::move(part));
   }
   std::vector<Bytes> done(parts.size());
-  out.job = std::make_shared<EraseJob>(OwnerOf(group, *record.lv, lvm::StateTag(lvm::VolumeState::kErasing)),
-                                       std::vector<lvm::PhysicalRange>(), std::move(parts), std::move(done),
-                                       world.clock.Now());
-  return out;
+  work.job = std::make_shared<EraseJob>(std::move(owner), std::vector<lvm::PhysicalRange>(), std::move(parts),
+                                        std::move(done), world.clock.Now());
 }
 
-Result<bool> IsBlankThin(const Record& record, const World& world, const Call& call) {
-  const lvm::VolumeGroup& group = *record.group;
-  QUARRY_ASSIGN(const dm::ThinPoolStatus pool, HealthyPool(group, *group.FindLv(record.lv->pool), world.dm));
-  QUARRY_ASSIGN(const thin::MappedRanges mapped, MappedOf(record, Bytes{}, world, call));
-  // Zeroes did not reach all bytes if a snapshot was made meanwhile. The next BeginThinErasure says so.
-  return !mapped.was_shared &&
-         (mapped.ranges.empty() || pool.discards == dm::ThinPoolStatus::Discards::kIgnored);
+Status EnsureActive(const Record& record, const ThinErasure& work, const World& world, const Call& call) {
+  QUARRY_ASSIGN(const auto device, world.dm.Find(record.DmUuid()));
+  if (device.has_value() && device->open_count > 0 && !work.held.valid()) {
+    return Error(Code::kPrecondition, fmt::format("a process has the deleted {} open ({}/{})",
+                                                  record.tags.snapshot ? "snapshot" : "volume",
+                                                  record.group->name, record.lv->name));
+  }
+  return device.has_value() && device->IsUsable()
+             ? Ok()
+             : Execute({ActivateAction{record.group->name, {record.lv->name}}}, world, call);
+}
+
+}  // namespace
+
+Status BeginThinErasure(const Record& record, ThinErasure& work, const World& world, const Call& call) {
+  QUARRY_TRY(CheckAlone(record));
+  QUARRY_TRY(StartStore(*record.group, PoolOf(record), world, call));
+  QUARRY_TRY(HealthyPool(*record.group, PoolOf(record), world.dm));
+  QUARRY_ASSIGN(const auto known, MappedOf(record, work.end, world, call));
+  if (!known.has_value()) {  // a cut was interrupted, or another program has deleted the device
+    work.whole = true;
+    SetJob(work, record, OwnerFor(record), {}, world);
+    return Ok();
+  }
+  QUARRY_TRY(EnsureActive(record, work, world, call));
+  if (!work.in_store) {
+    QUARRY_ASSIGN(const auto mapped, MappedOf(record, work.end, world, call));
+    if (mapped.has_value() && !mapped->was_shared) {
+      work.whole = mapped->whole;
+      work.end = mapped->ranges.empty() ? work.end : mapped->ranges.back().end();
+      SetJob(work, record, OwnerFor(record), mapped->ranges, world);
+      return Ok();
+    }
+    work.in_store = true;
+  }
+  QUARRY_TRY(HoldDevice(record, work, world, call));
+  QUARRY_ASSIGN(std::vector<ByteRange> left, LeftInStore(record, work, world, call));
+  QUARRY_ASSIGN(Owner owner, StoreOwner(record, left, world));
+  const Bytes all = SumOf(left);
+  work.whole = true;
+  SetJob(work, record, std::move(owner),
+         all == Bytes{} ? std::vector<ByteRange>() : std::vector<ByteRange>{{Bytes{}, all}}, world);
+  work.pending = std::move(left);
+  return Ok();
+}
+
+void NoteErased(ThinErasure& work) {
+  const auto begun = static_cast<std::ptrdiff_t>(work.zeroed.size());
+  work.zeroed.insert(work.zeroed.end(), work.pending.begin(), work.pending.end());
+  work.pending.clear();
+  std::inplace_merge(work.zeroed.begin(), work.zeroed.begin() + begun, work.zeroed.end());
+}
+
+Result<bool> MayThinGo(const Record& record, ThinErasure& work, const World& world, const Call& call) {
+  QUARRY_TRY(CheckAlone(record));
+  QUARRY_ASSIGN(const dm::ThinPoolStatus pool, HealthyPool(*record.group, PoolOf(record), world.dm));
+  if (!work.in_store) {
+    QUARRY_ASSIGN(const auto mapped, MappedOf(record, Bytes{}, world, call));
+    // Zeroes did not reach all bytes if a snapshot was made meanwhile. The next job sees to those.
+    return !mapped.has_value() ||
+           (!mapped->was_shared &&
+            (mapped->ranges.empty() || pool.discards == dm::ThinPoolStatus::Discards::kIgnored));
+  }
+  if (!work.held.valid()) {
+    return false;  // since an attempt to remove it, which failed
+  }
+  QUARRY_ASSIGN(const std::vector<ByteRange> left, LeftInStore(record, work, world, call));
+  const Bytes sum = SumOf(left);
+  if (sum > kMostAtTheEnd) {
+    return false;
+  }
+  if (sum > Bytes{}) {
+    QUARRY_ASSIGN(const Owner owner, StoreOwner(record, left, world));
+    QUARRY_TRY(ClearOwned(world, owner, PieceAt(PoolOf(record).name, {Bytes{}, sum}), call));
+  }
+  work.held.Reset();
+  return true;
 }
 
 }  // namespace quarry::engine

@@ -13,6 +13,8 @@
 namespace quarry::engine {
 namespace {
 
+constexpr std::string_view kGroupSuffix = ".group";
+
 std::string SortKey(const Record& record) {
   return record.tags.id.empty() ? record.lv->name : record.tags.id;
 }
@@ -178,11 +180,12 @@ const Record* Catalog::ByName(std::string_view co_name) const {
 }
 
 const Record* Catalog::SnapshotById(std::string_view id) const {
-  return FindReady(records, [&](const Record& r) { return r.tags.snapshot && r.tags.id == id; });
+  return FindReady(records, [&](const Record& r) { return r.tags.id == id && IsWholeSnapshot(*this, r); });
 }
 
 const Record* Catalog::SnapshotByName(std::string_view co_name) const {
-  return FindReady(records, [&](const Record& r) { return r.tags.snapshot && r.tags.co_name == co_name; });
+  return FindReady(records,
+                   [&](const Record& r) { return r.tags.co_name == co_name && IsWholeSnapshot(*this, r); });
 }
 
 const Record* Catalog::ByUuid(std::string_view lv_uuid) const {
@@ -300,7 +303,32 @@ VolumeSnapshot DescribeSnapshot(const Record& record) {
           .source = record.tags.source,
           .size = LeastSize(record),
           .cut = std::chrono::sys_time<std::chrono::nanoseconds>(cut),
-          .pool = record.pool};
+          .pool = record.pool,
+          .group = record.tags.group};
+}
+
+std::string GroupIdOf(std::string_view leader) {
+  return fmt::format("{}{}", leader, kGroupSuffix);
+}
+
+std::string LeaderOf(std::string_view group) {
+  return std::string(group.ends_with(kGroupSuffix) ? group.substr(0, group.size() - kGroupSuffix.size())
+                                                   : group);
+}
+
+bool IsUnfinished(const Catalog& catalog, const Record& record) {
+  if (record.tags.group.empty() || record.tags.state != lvm::VolumeState::kReady) {
+    return false;
+  }
+  const std::string leader = LeaderOf(record.tags.group);
+  return std::ranges::any_of(catalog.records, [&](const Record& other) {
+    return other.tags.id == leader && other.tags.state != lvm::VolumeState::kReady;
+  });
+}
+
+bool IsWholeSnapshot(const Catalog& catalog, const Record& record) {
+  return record.tags.snapshot && record.tags.state == lvm::VolumeState::kReady &&
+         !IsUnfinished(catalog, record);
 }
 
 std::string InWords(const Record& record) {

@@ -145,6 +145,22 @@ struct Catalog {
 // not parsed again if the LV had the same tags there; parsing those of a thousand volumes takes 4 ms.
 Catalog ReadCatalog(const std::string& pool, const lvm::Snapshot& group, const Catalog* last = nullptr);
 
+// Id of the group snapshot whose first member to be named, its leader, is this snapshot; and the way back.
+// The leader becomes ready last and is deleted last, so the group exists exactly as long as the leader.
+std::string GroupIdOf(std::string_view leader);
+std::string LeaderOf(std::string_view group);
+// Whether the record is a member of a group that was not finished: its leader is there and not ready. Such a
+// member is no snapshot for any caller. If the leader is not there at all, an administrator has removed it,
+// and the other members are snapshots as any.
+bool IsUnfinished(const Catalog& catalog, const Record& record);
+// A snapshot that callers see.
+bool IsWholeSnapshot(const Catalog& catalog, const Record& record);
+
+// Whether it is a snapshot in a thin store, in whatever state.
+inline bool IsThinSnapshot(const Record& record) {
+  return record.tags.thin && record.tags.snapshot;
+}
+
 // The part of a record that callers see: immutable facts and the size.
 Volume Describe(const Record& record);
 VolumeSnapshot DescribeSnapshot(const Record& record);

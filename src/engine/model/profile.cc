@@ -116,7 +116,6 @@ Status CheckThin(const Draft& draft) {
                                      : asked.region_size > Bytes{} ? "regionsize"
                                      : asked.integrity             ? "integrity"
                                      : draft.skip_sync             ? "sync"
-                                     : draft.copy_in_use           ? "inuse"
                                                                    : "";
   return of_layout.empty()
              ? Ok()

@@ -1,6 +1,7 @@
 #include "engine/model/thin_space.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,6 +16,8 @@ constexpr Bytes kBlock{4096};
 // (drivers/md/persistent-data/dm-btree-remove.c). Mappings and roots have values of 8 bytes, details 24.
 constexpr uint64_t kLeastMappings = 84;
 constexpr uint64_t kLeastDetails = 42;
+// Values of 4 bytes: numbers of owners that a bitmap has no room for.
+constexpr uint64_t kLeastCounts = 112;
 // Blocks that one bitmap counts: 2 bits each, behind a header of 16 bytes (dm-space-map-common.h).
 constexpr uint64_t kCounted = (4096 - 16) * 4;
 // The present blocks, those of the metadata snapshot, and those that the present transaction will replace.
@@ -26,6 +29,8 @@ constexpr uint64_t kMostBlocks = 255ULL * ((1ULL << 14) - 64);
 constexpr Bytes kUsualVolume{64 * kMiB.value};
 constexpr uint64_t kLeastVolumes = 64;
 constexpr uint64_t kMostVolumes = 16384;
+// As many as the kernel can always have on their way (MAPPING_POOL_SIZE in drivers/md/dm-thin.c).
+constexpr uint64_t kMostCopies = 1024;
 
 uint64_t Ceil(uint64_t number, uint64_t by) {
   return (number + by - 1) / by;
@@ -44,22 +49,43 @@ uint64_t Tree(uint64_t entries, uint64_t least_per_node) {
 
 uint64_t Blocks(uint64_t mappings, uint64_t volumes, uint64_t data) {
   const uint64_t bitmaps = Ceil(data, kCounted);
+  // A block with three owners or more, the held metadata among them, has two mappings at least.
+  const uint64_t counts = Tree(data / 2, kLeastCounts);
   const uint64_t counted = mappings + Tree(volumes, kLeastMappings) + Tree(volumes, kLeastDetails) + bitmaps +
-                           Tree(bitmaps, kLeastMappings);
+                           Tree(bitmaps, kLeastMappings) + counts;
   const uint64_t all = kCopies * counted + kFixed;
-  return all + kCopies * Ceil(all, kCounted);
+  return all + kCopies * (Ceil(all, kCounted) + Tree(all, kLeastCounts));
 }
 
 uint64_t ChunksIn(Bytes size, Bytes chunk) {
   return Ceil(size.value, chunk.value);
 }
 
-// Chunks of every volume in the store, whoever made it.
-std::vector<uint64_t> VolumesIn(const Catalog& catalog, const Store& store, const Record* except) {
-  std::vector<uint64_t> out;
+// What is in a store, but for one volume.
+struct Content {
+  Bytes promised;              // that volume too
+  std::vector<uint64_t> each;  // chunks of every volume and snapshot, whoever made it
+  uint64_t writable = 0;       // chunks of those that are not snapshots of Quarry's, together
+};
+Content ContentOf(const Catalog& catalog, const Store& store, const Record* except) {
+  std::unordered_map<const lvm::LogicalVolume*, Bytes> snapshots;
+  for (const Record& record : catalog.records) {
+    if (IsThinSnapshot(record)) {
+      snapshots.emplace(record.lv, record.tags.mapped);
+    }
+  }
+  const Bytes extent = catalog.group->extent_size;
+  Content out;
   for (const lvm::LogicalVolume& lv : catalog.group->lvs) {
-    if (lv.pool == store.lv->name && !(except != nullptr && except->lv == &lv)) {
-      out.push_back(ChunksIn(lv.size, store.chunk()));
+    if (lv.pool != store.lv->name) {
+      continue;
+    }
+    const auto snapshot = snapshots.find(&lv);
+    const Bytes bytes = snapshot == snapshots.end() ? lv.size : snapshot->second;
+    out.promised = out.promised + ToBytes(CeilToExtents(bytes, extent), extent);
+    if (except == nullptr || except->lv != &lv) {
+      out.each.push_back(ChunksIn(bytes, store.chunk()));
+      out.writable += snapshot == snapshots.end() ? out.each.back() : 0;
     }
   }
   return out;
@@ -90,24 +116,40 @@ Result<Bytes> MetadataSize(Bytes data, Bytes chunk) {
   return Bytes{blocks * kBlock.value};
 }
 
-StoreSpace SpaceOf(const Catalog& catalog, const Store& store, const Record* grows) {
+bool WasCut(const Catalog& catalog, const Store& store) {
+  return std::ranges::any_of(catalog.group->lvs, [&](const lvm::LogicalVolume& lv) {
+    // What LVM's commands make may be snapshots.
+    return lv.pool == store.lv->name && (store.tags.cuts || !lvm::IsOurLvName(lv.name));
+  });
+}
+
+StoreSpace SpaceOf(const Catalog& catalog, const Store& store, const Record* grows, Addition what,
+                   size_t count) {
   const Bytes extent = catalog.group->extent_size;
-  StoreSpace out{.data = store.data->size};
-  for (const lvm::LogicalVolume& lv : catalog.group->lvs) {
-    if (lv.pool == store.lv->name) {
-      out.promised = out.promised + ToBytes(CeilToExtents(lv.size, extent), extent);
-    }
-  }
-  const Bytes free = out.data - std::min(out.data, out.promised);
-  std::vector<uint64_t> volumes = VolumesIn(catalog, store, grows);
-  const uint64_t data = ChunksIn(out.data, store.chunk());
+  const Bytes chunk = store.chunk();
+  Content content = ContentOf(catalog, store, grows);
+  StoreSpace out{.data = store.data->size, .promised = content.promised};
+  const uint64_t data = ChunksIn(out.data, chunk);
   const uint64_t blocks = store.metadata->size.value / kBlock.value;
   const Bytes own = grows == nullptr ? Bytes{} : grows->lv->size;
-  volumes.push_back(0);
-  const auto fits = [&](uint64_t extents) {
-    volumes.back() = ChunksIn(own + ToBytes({extents}, extent), store.chunk());
-    return MetadataBlocks(volumes, data) <= blocks;
+  const bool is_cut = WasCut(catalog, store) || what != Addition::kBlank;
+  const auto margin = [&](uint64_t writable) {
+    return is_cut ? Bytes{std::min(writable, kMostCopies) * chunk.value} : Bytes{};
   };
+  const size_t others = content.each.size();
+  const auto fits = [&](uint64_t extents) {
+    const Bytes added = ToBytes({extents}, extent);
+    content.each.resize(others);
+    const uint64_t chunks = ChunksIn(own + added, chunk);
+    content.each.push_back(chunks);
+    content.each.resize(others + count, 1);  // each has a tree of its own
+    const uint64_t writable = content.writable + (what == Addition::kSnapshots ? 0 : chunks);
+    return out.promised + added + margin(writable) <= out.data &&
+           MetadataBlocks(content.each, data) <= blocks;
+  };
+  out.margin = margin(content.writable + ChunksIn(own, chunk));
+  const Bytes taken = out.promised + out.margin;
+  const Bytes free = out.data - std::min(out.data, taken);
   uint64_t low = 0;
   for (uint64_t high = free.value / extent.value; low < high;) {
     const uint64_t middle = low + (high - low + 1) / 2;
@@ -126,12 +168,12 @@ StoreSpace SpaceOf(const Catalog& catalog, const Store& store, const Record* gro
   out.largest = ToBytes({low}, extent);
   if (low == 0) {
     out.why = free < extent
-                  ? fmt::format("thin store '{}' has {}, and its volumes have all of it", store.name(),
-                                HumanBytes(out.data))
+                  ? fmt::format("thin store '{}' has {}, and its volumes{} have all of it", store.name(),
+                                HumanBytes(out.data), out.margin > Bytes{} ? " and snapshots" : "")
                   : fmt::format(
                         "the metadata of thin store '{}' have no room for the mappings of {} volumes: delete "
                         "some, or make fewer and larger ones",
-                        store.name(), volumes.size());
+                        store.name(), others + count);
   }
   return out;
 }

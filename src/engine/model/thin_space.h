@@ -1,6 +1,7 @@
-// How much a thin store can still give. Every volume of a store may write each of its bytes: the sizes of all
-// volumes together never exceed the store's data, and its metadata always have room for a mapping of every
-// chunk. So no write finds the store full, and what is reported as free can be created. Pure.
+// How much a thin store can still give. Every volume of a store may write each of its bytes, and a snapshot
+// keeps what it had when it was cut: together they never exceed the store's data, and its metadata always
+// have room for all mappings. So no write finds the store full, and what is reported as free can be created.
+// Pure.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +19,10 @@ namespace quarry::engine {
 inline constexpr Bytes kLeastChunk{64 * kKiB.value};
 inline constexpr Bytes kMostChunk{kMiB.value};
 
-// Blocks of 4 KiB that a pool's metadata can take: `volumes` has the number of chunks of each volume, all of
-// them mapped; `data` is the number of chunks of the store. The trees are as empty as the kernel lets them
-// become, the metadata are held by a metadata snapshot, and one transaction has changed every block.
+// Blocks of 4 KiB that a pool's metadata can take: `volumes` has the number of chunks of each volume and
+// snapshot, all of them mapped; `data` is the number of chunks of the store. The trees are as empty as the
+// kernel lets them become, the metadata are held by a metadata snapshot, and one transaction has changed
+// every block.
 uint64_t MetadataBlocks(const std::vector<uint64_t>& volumes, uint64_t data);
 
 // The size of the metadata of a new store: enough for any volumes that fill its data, if they have 64 MiB on
@@ -29,15 +31,30 @@ uint64_t MetadataBlocks(const std::vector<uint64_t>& volumes, uint64_t data);
 Result<Bytes> MetadataSize(Bytes data, Bytes chunk);
 
 struct StoreSpace {
-  Bytes data;      // of the store
-  Bytes promised;  // sizes of all volumes in the store, also of those that are being erased
-  // The largest volume that can be added, and by how much an existing volume can grow, in whole extents.
+  Bytes data;  // of the store
+  // Of all that is in the store, also of what is being erased: sizes of volumes, and the bytes of snapshots.
+  Bytes promised;
+  // Set aside once there were snapshots, so that writes seldom wait. The kernel copies a chunk that a volume
+  // shared with a deleted snapshot, although nobody else has it any more, and frees the old one a moment
+  // later. More writes than that at once wait in a full store until chunks are free again; none fails.
+  Bytes margin;
+  // The largest volume that can be added, or by how much an existing volume can grow, in whole extents; or
+  // the most bytes that a new snapshot may have.
   Bytes largest;
   bool blocked = false;  // LVM makes nothing in the group now
   std::string why;       // why `largest` is 0; empty: it is not
 };
-// `grows`: the volume that is to grow; nullptr: a new one.
-StoreSpace SpaceOf(const Catalog& catalog, const Store& store, const Record* grows = nullptr);
+// Whether anything in the store may have shared chunks with a snapshot.
+bool WasCut(const Catalog& catalog, const Store& store);
+
+enum class Addition {
+  kBlank,      // a new volume, or the growth of one
+  kCopy,       // a new volume that shares the bytes of another, or of a snapshot
+  kSnapshots,  // new snapshots; `largest` is for all of them together
+};
+// `grows`: the volume that is to grow; nullptr: a new one. `count`: how many are added.
+StoreSpace SpaceOf(const Catalog& catalog, const Store& store, const Record* grows = nullptr,
+                   Addition what = Addition::kBlank, size_t count = 1);
 
 // The store of the pool that a request with this profile means. kInvalidArgument names the parameter: the
 // pool has no such store, or several and the request names none. kUnavailable: the configuration has it, and

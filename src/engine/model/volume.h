@@ -60,8 +60,8 @@ struct Volume {
   std::optional<Health> health = {};           // if the caller asked for it
 };
 
-// A snapshot: the bytes of a volume at one instant, on disks of its own. It lives as long as it is wanted,
-// also without its volume.
+// A snapshot: the bytes of a volume at one instant, on disks of its own or in the volume's thin store. It
+// lives as long as it is wanted, also without its volume.
 struct VolumeSnapshot {
   std::string id;
   std::string name;    // the CO's
@@ -69,6 +69,7 @@ struct VolumeSnapshot {
   Bytes size;          // the least size of a volume that is made from it
   std::chrono::sys_time<std::chrono::nanoseconds> cut;
   std::string pool;
+  std::string group = {};  // id of the group snapshot of which it is a member; empty: of none
 };
 
 }  // namespace quarry::engine

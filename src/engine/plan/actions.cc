@@ -9,6 +9,7 @@
 #include "base/call_record.h"
 
 #include "engine/model/catalog.h"
+#include "engine/plan/cut.h"
 #include "engine/plan/proven_write.h"
 #include "engine/plan/start_store.h"
 #include "engine/raid/stopped_array.h"
@@ -437,13 +438,13 @@ Status ProveNextDevice(const ProveNextDeviceAction& a, const World& world, const
   }
   QUARRY_ASSIGN(const std::string metadata, MetadataDevice(group, *found.pool, world.dm));
   QUARRY_ASSIGN(const auto hold, MetadataHold::Begin(world.dm, lvm::DmUuid(group.uuid, found.pool->uuid)));
-  QUARRY_ASSIGN(const bool there, world.thin.HasDevice(metadata, next, call));
+  QUARRY_ASSIGN(const auto there, world.thin.Device(metadata, next, call));
   // A command that was cut off may have left its message to the pool in LVM's text: to delete this device.
   // LVM then sends that before anything else, and the new device is proven to be blank afterwards
   // (ProveBlank).
   const bool has_message =
       status.transaction_id + 1 == found.pool->segments.front().thin_pool->transaction_id;
-  if (!there || has_message) {
+  if (!there.has_value() || has_message) {
     return Ok();
   }
   return Error(
@@ -476,6 +477,19 @@ Status ProveBlank(const ProveBlankAction& a, const World& world, const Call& cal
   return mapped.ranges.empty() && !mapped.was_shared
              ? Ok()
              : Status(Error(Code::kUnavailable, "the new volume is not blank: its device was there before"));
+}
+
+Status ZeroStore(const ZeroStoreAction& a, const World& world, const Call& call) {
+  QUARRY_ASSIGN(const UniqueFd fd, world.dm.Open(a.dm_uuid, O_RDWR));
+  return world.erase.Zero(fd.get(), a.ranges, call);
+}
+
+std::string NamesOf(const std::vector<CutMember>& members, std::string CutMember::* name) {
+  std::vector<std::string> names;
+  for (const CutMember& member : members) {
+    names.push_back(member.*name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 Status ZeroThin(const ZeroThinAction& a, const World& world, const Call& call) {
@@ -534,6 +548,14 @@ std::string Text(const Action& action) {
             return fmt::format("prove that the next device of thin store {}/{} is new", a.group, a.name);
           },
           [](const ProveBlankAction& a) { return fmt::format("prove that {}/{} is blank", a.group, a.name); },
+          [](const CutAction& a) {
+            return fmt::format("cut {} of {} in thin store {}/{}", NamesOf(a.members, &CutMember::name),
+                               NamesOf(a.members, &CutMember::origin), a.group, a.pool);
+          },
+          [](const ZeroStoreAction& a) {
+            return fmt::format("zero what only {}/{} has in {} places of its store", a.group, a.name,
+                               a.ranges.size());
+          },
           [](const ZeroThinAction& a) {
             return fmt::format("zero {} bytes at {} of {}/{}, and give them back to its store",
                                a.length.value, a.offset.value, a.group, a.name);
@@ -601,6 +623,8 @@ Status Commit(const Action& action, const World& world, const Call& call) {
           [&](const StartStoreAction& a) { return Start(a, world, call); },
           [&](const ProveNextDeviceAction& a) { return ProveNextDevice(a, world, call); },
           [&](const ProveBlankAction& a) { return ProveBlank(a, world, call); },
+          [&](const CutAction& a) { return Cut(a, world, call); },
+          [&](const ZeroStoreAction& a) { return ZeroStore(a, world, call); },
           [&](const ZeroThinAction& a) { return ZeroThin(a, world, call); },
           [&](const EraseAction& a) { return world.erase.Erase(a.range, a.method, call, nullptr); },
           [&](const CopyAction& a) { return CopyDevice(a.copy, call, a.tell); },

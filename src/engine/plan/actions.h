@@ -68,6 +68,29 @@ struct ProveBlankAction {
   std::string group, name;
   std::string co_name = {};
 };
+// A placeholder, and the volume or snapshot in the same store whose bytes it gets.
+struct CutMember {
+  std::string name;
+  std::string origin, origin_uuid;
+};
+struct CutResult {
+  uint64_t time = 0;          // of the cut: nanoseconds since 1970
+  std::vector<Bytes> mapped;  // bytes that each member has in the store, in their order
+};
+// Gives all placeholders the bytes of their origins, at one instant (cut.h). `pool`: name of the store's
+// pool.
+struct CutAction {
+  std::string group, pool;
+  std::vector<CutMember> members;
+  // The most bytes that the origins may have together. nullopt: any number.
+  std::optional<Bytes> most_mapped = {};
+  std::function<void(const CutResult&)> tell = {};  // called when all is proven
+};
+// Zeroes bytes of the data device of a thin store. `dm_uuid`: of that device.
+struct ZeroStoreAction {
+  std::string group, name, dm_uuid;  // `name`: of the volume that has these bytes alone
+  std::vector<dm::OpenRange> ranges;
+};
 // Zeroes bytes of a thin volume that were mapped a moment ago, and gives the chunks back to the pool.
 struct ZeroThinAction {
   std::string group, name, dm_uuid;
@@ -165,11 +188,11 @@ struct GiveToGroupAction {
 // ActivateAction, DeactivateAction, RemoveLvAction.
 using Action =
     std::variant<lvm::Change, VerifyLayoutAction, ActivateAction, DeactivateAction, RemoveLvAction,
-                 StartStoreAction, ProveNextDeviceAction, ProveBlankAction, ZeroThinAction, VerifyLegsAction,
-                 VerifyLeftAction, ReviveAction, ScrubAction, RemoveDeviceAction, EraseAction, CopyAction,
-                 ChangeUuidAction, MakeFilesystemAction, CheckFilesystemAction, MountAction,
-                 SetReadOnlyAction, MakeTargetAction, BindAction, UnmountAction, RemoveTargetAction,
-                 GrowFilesystemAction, GiveToGroupAction>;
+                 StartStoreAction, ProveNextDeviceAction, ProveBlankAction, CutAction, ZeroStoreAction,
+                 ZeroThinAction, VerifyLegsAction, VerifyLeftAction, ReviveAction, ScrubAction,
+                 RemoveDeviceAction, EraseAction, CopyAction, ChangeUuidAction, MakeFilesystemAction,
+                 CheckFilesystemAction, MountAction, SetReadOnlyAction, MakeTargetAction, BindAction,
+                 UnmountAction, RemoveTargetAction, GrowFilesystemAction, GiveToGroupAction>;
 
 // The LVM change in the action, if it is of the type `Verb`; else nullptr.
 template <typename Verb>

@@ -1,5 +1,6 @@
 #include "engine/plan/plan_thin.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -49,6 +50,31 @@ Error Full(const Store& store, const StoreSpace& space, Bytes wanted) {
               ? fmt::format("thin store '{}' has {} of {} left, {} are wanted", store.name(),
                             HumanBytes(space.largest), HumanBytes(space.data), HumanBytes(wanted))
               : space.why};
+}
+
+// Of a complete volume or snapshot in the store.
+lvm::VolumeTags TagsOf(const Store& store, const CreateWish& wish, Bytes size) {
+  Profile profile = wish.profile;
+  profile.store = store.name();
+  return {
+      .state = lvm::VolumeState::kReady,
+      .id = lvm::VolumeId(profile.pool, wish.lv_name, wish.node_hash),
+      .co_name = wish.name,
+      .size = size,
+      .profile = profile.Canonical(),
+      .access = std::string(AccessName(wish.access.access)),
+      .fs_type = wish.access.fs_type,
+      .formatted = wish.formatted,
+      .erase = std::string(EraseName(profile.erase)),
+      .asked = wish.asked < size ? wish.asked : Bytes{},
+      .source = wish.source.is_snapshot ? "" : wish.source.id,
+      .restored = wish.source.is_snapshot ? wish.source.id : "",
+      .s3 = wish.s3,
+      .snapshot = wish.cut.has_value(),
+      .cut = wish.cut.has_value() ? wish.cut->time : 0,
+      .length = wish.cut.has_value() ? wish.cut->length : Bytes{},
+      .thin = true,
+  };
 }
 
 }  // namespace
@@ -119,21 +145,7 @@ Result<CreatePlan> PlanCreateThin(const Catalog& catalog, const Store& store, co
   if (size > space.largest) {
     return Full(store, space, size);
   }
-  Profile profile = wish.profile;
-  profile.store = store.name();
-  const lvm::VolumeTags tags{
-      .state = lvm::VolumeState::kReady,
-      .id = lvm::VolumeId(profile.pool, wish.lv_name, wish.node_hash),
-      .co_name = wish.name,
-      .size = size,
-      .profile = profile.Canonical(),
-      .access = std::string(AccessName(wish.access.access)),
-      .fs_type = wish.access.fs_type,
-      .erase = std::string(EraseName(profile.erase)),
-      .asked = wish.asked < size ? wish.asked : Bytes{},
-      .s3 = wish.s3,
-      .thin = true,
-  };
+  const lvm::VolumeTags tags = TagsOf(store, wish, size);
   CreatePlan plan;
   plan.actions = {
       StartStoreAction{group.name, store.lv->name},
@@ -146,8 +158,75 @@ Result<CreatePlan> PlanCreateThin(const Catalog& catalog, const Store& store, co
       ProveBlankAction{group.name, wish.lv_name, wish.name},
       lvm::ChangeTags{group.name, wish.lv_name, lvm::BuildTags(tags), {std::string(lvm::kCreatingTag)}},
   };
-  plan.volume = Describe(Record{profile.pool, catalog.group, nullptr, tags});
+  if (store.tags.cuts && !WasCut(catalog, store)) {  // everything that shared chunks is gone
+    plan.actions.insert(plan.actions.begin(),
+                        lvm::ChangeTags{group.name, store.lv->name, {}, {lvm::CutsTag()}});
+  }
+  plan.volume = Describe(Record{wish.profile.pool, catalog.group, nullptr, tags});
   return plan;
+}
+
+Result<CutPlan> PlanCut(const Catalog& catalog, const Store& store, const std::vector<CutWish>& wishes,
+                        const CutGroup& of) {
+  const lvm::VolumeGroup& group = *catalog.group;
+  const bool snapshots = wishes.front().wish.cut.has_value();
+  const StoreSpace space =
+      SpaceOf(catalog, store, nullptr, snapshots ? Addition::kSnapshots : Addition::kCopy, wishes.size());
+  Bytes wanted;
+  for (const CutWish& one : wishes) {
+    wanted = wanted + ToBytes(one.wish.size, group.extent_size);
+  }
+  // How much a snapshot needs, only the cut knows.
+  if (snapshots ? space.largest == Bytes{} : wanted > space.largest) {
+    return Full(store, space, snapshots ? group.extent_size : wanted);
+  }
+  CutPlan plan;
+  plan.actions.push_back(StartStoreAction{group.name, store.lv->name});
+  if (!store.tags.cuts) {
+    plan.actions.push_back(lvm::ChangeTags{group.name, store.lv->name, {lvm::CutsTag()}, {}});
+  }
+  CutAction cut{.group = group.name, .pool = store.lv->name};
+  for (const CutWish& one : wishes) {
+    const Bytes size = ToBytes(one.wish.size, group.extent_size);
+    lvm::VolumeTags tags = TagsOf(store, one.wish, size);
+    tags.mapped = snapshots ? std::min(size, space.largest) : Bytes{};
+    if (!of.name.empty()) {
+      tags.group = of.id;
+      tags.group_name = of.name;
+      tags.group_members = wishes.size();
+    }
+    plan.volumes.push_back(Describe(Record{one.wish.profile.pool, catalog.group, nullptr, tags}));
+    plan.tags.push_back(tags);
+    tags.state = lvm::VolumeState::kErasing;
+    plan.actions.push_back(ProveNextDeviceAction{group.name, store.lv->name});
+    plan.actions.push_back(lvm::CreateThinLv{.group = group.name,
+                                             .name = one.wish.lv_name,
+                                             .pool = store.lv->name,
+                                             .size = size,
+                                             .tags = lvm::BuildTags(tags),
+                                             .read_only = snapshots});
+    plan.actions.push_back(ProveBlankAction{group.name, one.wish.lv_name});
+    cut.members.push_back({one.wish.lv_name, one.origin->lv->name, one.origin->lv->uuid});
+  }
+  if (snapshots) {
+    cut.most_mapped = space.largest;
+  }
+  plan.actions.push_back(std::move(cut));
+  return plan;
+}
+
+lvm::ChangeTags PlanReady(const std::string& group, const std::string& lv_name, lvm::VolumeTags planned,
+                          lvm::VolumeTags now) {
+  planned.state = lvm::VolumeState::kErasing;
+  now.state = lvm::VolumeState::kReady;
+  lvm::ChangeTags change{group, lv_name, lvm::BuildTags(now), lvm::BuildTags(planned)};
+  const std::vector<std::string> before = change.remove;
+  std::erase_if(change.remove, [&](const std::string& tag) {
+    return std::ranges::find(change.add, tag) != change.add.end();
+  });
+  std::erase_if(change.add,
+                [&](const std::string& tag) { return std::ranges::find(before, tag) != before.end(); });
+  return change;
 }
 
 Result<Plan> PlanExpandThin(const Catalog& catalog, const Record& record, Extents size, Bytes asked) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "engine/model/catalog.h"
@@ -29,6 +30,30 @@ void TakeOut(const lvm::Placement& placement, lvm::FreeSpace& space);
 // Makes a thin volume of wish.size extents. It has the marker until its device in the pool is proven to be
 // new and blank. kNoSpace if it does not fit (model/thin_space.h).
 Result<CreatePlan> PlanCreateThin(const Catalog& catalog, const Store& store, const CreateWish& wish);
+
+// A new volume or snapshot that gets the bytes of another in the same store.
+struct CutWish {
+  CreateWish wish;       // `cut` makes it a snapshot; `source` says of what it is a copy
+  const Record* origin;  // in the catalog
+};
+// The group snapshot of which all are members. `name` empty: of none.
+struct CutGroup {
+  std::string id, name;
+};
+struct CutPlan {
+  Plan actions;                       // ends with the cut
+  std::vector<Volume> volumes;        // as callers will see them, in the order of the wishes
+  std::vector<lvm::VolumeTags> tags;  // of each when it is ready; until then `mapped` is not final
+};
+// Makes placeholders, with the tags of deleted volumes, and gives all of them the bytes of their origins at
+// one instant (cut.h). kNoSpace if they do not fit, as far as that is known before the cut.
+Result<CutPlan> PlanCut(const Catalog& catalog, const Store& store, const std::vector<CutWish>& wishes,
+                        const CutGroup& group = {});
+
+// Makes a volume or snapshot ready that a cut has filled. `planned`: tags of its plan; `now`: those that it
+// gets.
+lvm::ChangeTags PlanReady(const std::string& group, const std::string& lv_name, lvm::VolumeTags planned,
+                          lvm::VolumeTags now);
 
 // Grows a thin volume to `size` extents, because the caller asked for `asked`. The size tag is written last.
 Result<Plan> PlanExpandThin(const Catalog& catalog, const Record& record, Extents size, Bytes asked);

@@ -168,10 +168,11 @@ Plan PlanDelete(const Record& record, ErasePolicy policy) {
     return {RemoveLvAction{
         .group = group, .names = {record.lv->name}, .thin = record.tags.thin}};  // also deactivates
   }
-  return {DeactivateAction{group, record.lv->name, record.DmUuids()},
-          lvm::ChangeTags{group, record.lv->name,
-                          lvm::StateTags(lvm::VolumeState::kErasing, record.tags.snapshot),
-                          lvm::StateTags(lvm::VolumeState::kReady, record.tags.snapshot)}};
+  const bool is_thick_snapshot = record.tags.snapshot && !record.tags.thin;
+  return {
+      DeactivateAction{group, record.lv->name, record.DmUuids()},
+      lvm::ChangeTags{group, record.lv->name, lvm::StateTags(lvm::VolumeState::kErasing, is_thick_snapshot),
+                      lvm::StateTags(lvm::VolumeState::kReady, is_thick_snapshot)}};
 }
 
 Plan PlanEndOf(const Catalog& catalog, const TakenOut& taken) {

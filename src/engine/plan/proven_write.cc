@@ -158,6 +158,65 @@ Result<dm::EraseMethod> ClearThin(const World& world, const Held& held, const Er
   return dm::EraseMethod::kZero;
 }
 
+// Whether a thin volume came into the pool that has no tags of Quarry's, after `id` was the highest.
+bool HasStranger(const lvm::VolumeGroup& group, const std::string& pool, uint32_t id) {
+  return std::ranges::any_of(group.lvs, [&](const lvm::LogicalVolume& lv) {
+    if (lv.pool != pool || lv.segments.size() != 1 || !lv.segments.front().thin_volume.has_value() ||
+        lv.segments.front().thin_volume->device_id <= id) {
+      return false;
+    }
+    const auto tags = lvm::ParseTags(lv.tags);
+    return !lvm::IsOurLvName(lv.name) || !tags.has_value() || !tags->has_value();
+  });
+}
+
+// The bytes from..from+length of the ranges, as if these followed each other.
+std::vector<dm::OpenRange> Slice(const std::vector<thin::ByteRange>& ranges, Bytes from, Bytes length) {
+  std::vector<dm::OpenRange> out;
+  Bytes before;
+  for (const thin::ByteRange& range : ranges) {
+    const Bytes end = before + range.length;
+    const Bytes first = std::max(before, from);
+    const Bytes last = std::min(end, from + length);
+    if (first < last) {
+      out.push_back({range.offset + (first - before), last - first});
+    }
+    before = end;
+  }
+  return out;
+}
+
+// The same on the data device of the store, for what the volume shared with others.
+Result<dm::EraseMethod> ClearInStore(const World& world, const Held& held, const Owner::InStore& place,
+                                     const EraseAction& piece, const Call& call,
+                                     const std::function<void()>& begins) {
+  const lvm::VolumeGroup& group = *held.group.snapshot;
+  QUARRY_TRY(lvm::IsAloneInPool(group, *held.lv));
+  const lvm::LogicalVolume& pool = *group.FindLv(held.lv->pool);
+  QUARRY_TRY(HealthyPool(group, pool, world.dm));
+  const std::string uuid = lvm::DmUuid(group.uuid, held.lv->uuid);
+  QUARRY_ASSIGN(const auto device, world.dm.Find(uuid));
+  const bool same = device.has_value() && device->read_only && device->open_count >= 1 &&
+                    held.lv->segments.front().thin_volume->device_id == place.device_id;
+  QUARRY_ASSIGN(const uint64_t instance, same ? world.dm.Instance(uuid) : Result<uint64_t>(0));
+  const lvm::LogicalVolume& data = *lvm::PartsOfPool(group, pool)->data;
+  const std::vector<dm::OpenRange> ranges = Slice(*place.ranges, piece.range.offset, piece.range.length);
+  const bool within = std::ranges::all_of(
+      ranges, [&](const dm::OpenRange& range) { return range.offset + range.length <= data.size; });
+  if (!same || instance != place.instance || !within || HasStranger(group, pool.name, place.highest_id)) {
+    return Error(Code::kUnavailable,
+                 fmt::format("thin volume {}/{} was deactivated or changed by another process, or one was "
+                             "added to its store",
+                             group.name, held.lv->name));
+  }
+  if (begins) {
+    begins();
+  }
+  QUARRY_TRY(
+      Execute({ZeroStoreAction{group.name, held.lv->name, DmUuidOf(group, data), ranges}}, world, call));
+  return dm::EraseMethod::kZero;
+}
+
 }  // namespace
 
 LegWriter WriterOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world,
@@ -171,7 +230,11 @@ LegWriter WriterOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, 
 }
 
 Owner OwnerOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, std::string tag) {
-  return {group.name, group.uuid, lv.name, lv.uuid, std::move(tag)};
+  return {.group = group.name,
+          .group_uuid = group.uuid,
+          .lv_name = lv.name,
+          .lv_uuid = lv.uuid,
+          .tag = std::move(tag)};
 }
 
 Result<dm::EraseMethod> ClearOwned(const World& world, const Owner& owner, const EraseAction& piece,
@@ -181,6 +244,9 @@ Result<dm::EraseMethod> ClearOwned(const World& world, const Owner& owner, const
                  fmt::format("a piece to erase is too large: {} bytes", piece.range.length.value));
   }
   QUARRY_ASSIGN(const Held held, Hold(world, owner, call));
+  if (owner.in_store.has_value()) {
+    return ClearInStore(world, held, *owner.in_store, piece, call, begins);
+  }
   if (!held.lv->pool.empty()) {
     return ClearThin(world, held, piece, call, begins);
   }

@@ -13,12 +13,17 @@
 // long (DiskQueue::Stuck).
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/plan/actions.h"
 #include "engine/raid/stopped_array.h"
 #include "engine/world.h"
+#include "thin/pool_reader_api.h"
 
 namespace quarry::engine {
 
@@ -29,6 +34,19 @@ struct Owner {
   std::string group, group_uuid;
   std::string lv_name, lv_uuid;
   std::string tag;  // the LV must have this tag
+  // Of a thin volume whose pieces lie on the data device of its store, where no other device of the pool has
+  // them: its id in the pool, and DmApi::Instance of its own device, which the caller keeps open exclusively
+  // and read-only from before that was found out. nullopt: pieces lie in the volume itself.
+  struct InStore {
+    uint32_t device_id;
+    uint64_t instance;
+    // The highest id in the pool that LVM knew then. A device that another program makes later may be a
+    // snapshot of this one, or of such a snapshot.
+    uint32_t highest_id;
+    // What it has alone. Pieces count the bytes of these, as if they followed each other.
+    std::shared_ptr<const std::vector<thin::ByteRange>> ranges;
+  };
+  std::optional<InStore> in_store = {};
 };
 Owner OwnerOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, std::string tag);
 
@@ -40,7 +58,11 @@ Owner OwnerOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, std::
 //
 // A piece of a thin volume has its offset in the volume, and no disk. It is zeroed through the volume's own
 // device, which must be active and which nobody else may have open, and is then given back to the pool. So no
-// byte of another volume can be touched, whatever has changed below.
+// byte of another volume can be touched, whatever has changed below. If Owner::in_store is set, the piece is
+// a part of its ranges, and is zeroed on the data device of the store. That they are the owner's alone was
+// seen in a metadata snapshot. It is proven here that this still holds: the owner has the same device of the
+// pool, which was open and read-only ever since, so it has neither gained nor lost a chunk; and since then
+// nobody but quarryd has made a device in the pool, so nobody a snapshot of it.
 Result<dm::EraseMethod> ClearOwned(const World& world, const Owner& owner, const EraseAction& piece,
                                    const Call& call, const std::function<void()>& begins = nullptr);
 

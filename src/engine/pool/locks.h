@@ -24,17 +24,23 @@ class LockKey {
   static LockKey Name(std::string_view co_name) { return {Kind::kName, co_name}; }
   // The same for a snapshot, which is locked by id as a volume is.
   static LockKey SnapshotName(std::string_view co_name) { return {Kind::kSnapshotName, co_name}; }
+  // The same for a group snapshot.
+  static LockKey GroupName(std::string_view co_name) { return {Kind::kGroupName, co_name}; }
 
   // The id of the volume; empty for the key of a name.
   std::string_view volume_id() const { return kind_ == Kind::kVolume ? what_ : std::string_view(); }
-  // "id:…", "name:…" or "snapshot:…", for log lines.
+  // "id:…", "name:…", "snapshot:…" or "group:…", for log lines.
   std::string text() const {
-    return (kind_ == Kind::kVolume ? "id:" : kind_ == Kind::kName ? "name:" : "snapshot:") + what_;
+    return (kind_ == Kind::kVolume         ? "id:"
+            : kind_ == Kind::kName         ? "name:"
+            : kind_ == Kind::kSnapshotName ? "snapshot:"
+                                           : "group:") +
+           what_;
   }
   auto operator<=>(const LockKey&) const = default;
 
  private:
-  enum class Kind { kVolume, kName, kSnapshotName };
+  enum class Kind { kVolume, kName, kSnapshotName, kGroupName };
   LockKey(Kind kind, std::string_view what) : kind_(kind), what_(what) {}
   Kind kind_;
   std::string what_;

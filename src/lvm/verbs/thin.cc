@@ -64,6 +64,9 @@ Result<Words> CreateThinLv::Arguments() const {
   QUARRY_TRY(CheckNames(group, pool));
   Words out = {"lvcreate", "-y", "--name", name, "--type", "thin", "--virtualsize", Kib(size)};
   Append(out, {"--thinpool", pool, "--setactivationskip", "y", "--activate", "n"});
+  if (read_only) {
+    Append(out, {"--permission", "r"});
+  }
   AppendTags(out, tags, {});
   Append(out, {"--", group});
   return out;

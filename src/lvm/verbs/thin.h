@@ -97,6 +97,7 @@ struct CreateThinLv {
   std::string pool;
   Bytes size;  // LVM rounds it up to whole extents
   std::vector<std::string> tags;
+  bool read_only = false;  // its device is, for every opener, whenever it is active
 
   static constexpr bool kReloadsTables = false;
   std::string Text() const;

@@ -209,6 +209,9 @@ TEST(ThinArguments, SayEverythingThatMatters) {
               ElementsAre("lvchange", "-y", "--alloc", "normal", "--", "vg0/qm"));
   EXPECT_THAT((SkipActivation{"vg0", "qd"}.Arguments()).value(),
               ElementsAre("lvchange", "-y", "--setactivationskip", "y", "--", "vg0/qd"));
+  const CreateThinLv snapshot{
+      .group = "vg0", .name = "qs", .pool = "qd", .size = {4 * kMiB.value}, .tags = {}, .read_only = true};
+  EXPECT_THAT(snapshot.Arguments().value(), IsSupersetOf({"--permission", "r"}));
   EXPECT_THAT((ActivateDegradedThin{"vg0", {"qd", "qx"}}.Arguments()).value(),
               ElementsAre("lvchange", "-y", "--activate", "y", "--ignoreactivationskip", "--activationmode",
                           "partial", "--poll", "n", "--", "vg0/qd", "vg0/qx"));

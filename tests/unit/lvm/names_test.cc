@@ -240,6 +240,47 @@ TEST(Tags, OfASnapshotAreUnknownToOlderBuildsWhileItIsReady) {
   EXPECT_EQ(ParseTags(other).error().code(), Code::kUnsupported);
 }
 
+TEST(Tags, OfASnapshotInAThinStoreAreOfFormat3InEveryState) {
+  VolumeTags tags = Sample();
+  tags.thin = true;
+  tags.snapshot = true;
+  tags.source = "pool.qvolume";
+  tags.cut = 7;
+  tags.length = Bytes{4096};
+  tags.mapped = Bytes{1024};
+  tags.group = "pool.qleader.group";
+  tags.group_name = "nightly of all";
+  tags.group_members = 3;
+  for (const VolumeState state : {VolumeState::kReady, VolumeState::kErasing}) {
+    tags.state = state;
+    const std::vector<std::string> built = BuildTags(tags);
+    EXPECT_THAT(built, Contains("quarry.v=3"));
+    EXPECT_THAT(built, Contains("quarry.kind=thinsnapshot"));
+    const auto parsed = ParseTags(built);
+    ASSERT_TRUE(parsed.has_value() && parsed->has_value());
+    EXPECT_TRUE((*parsed)->thin);
+    EXPECT_TRUE((*parsed)->snapshot);
+    EXPECT_EQ((*parsed)->mapped, tags.mapped);
+    EXPECT_EQ((*parsed)->group, tags.group);
+    EXPECT_EQ((*parsed)->group_name, tags.group_name);
+    EXPECT_EQ((*parsed)->group_members, 3U);
+    for (const char* key : {"quarry.mapped", "quarry.cut", "quarry.groupmembers"}) {
+      EXPECT_EQ(ParseTags(Without(built, std::string(key) + "=")).error().code(), Code::kCorrupt) << key;
+    }
+  }
+}
+
+TEST(Tags, AStoreRemembersThatItHadSnapshots) {
+  VolumeTags tags = Sample();
+  tags.store = true;
+  EXPECT_FALSE((**ParseTags(BuildTags(tags))).cuts);
+  std::vector<std::string> built = BuildTags(tags);
+  built.push_back(CutsTag());
+  EXPECT_TRUE((**ParseTags(built)).cuts);
+  tags.cuts = true;
+  EXPECT_THAT(BuildTags(tags), Contains(CutsTag()));
+}
+
 TEST(Tags, OfThinStoresAndVolumesAreUnknownToOlderBuildsInEveryState) {
   for (const bool store : {false, true}) {
     VolumeTags tags = Sample();

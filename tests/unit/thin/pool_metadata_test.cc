@@ -84,12 +84,12 @@ TEST(ExclusiveRangesTest, AnUnknownDeviceIsNotFoundAndAMissingDiskIsNot) {
   const std::array<DeviceId, 1> doomed{1};
   EXPECT_EQ(ExclusiveRanges::Find("/dev/quarry-no-such-device", doomed, Call{}).error().code(),
             Code::kUnavailable);
-  EXPECT_EQ(HasDevice("/dev/quarry-no-such-device", 1, Call{}).error().code(), Code::kUnavailable);
+  EXPECT_EQ(BytesOfDevice("/dev/quarry-no-such-device", 1, Call{}).error().code(), Code::kUnavailable);
 }
 
 TEST(ExclusiveRangesTest, WithoutAReservationNothingIsAnswered) {
   EXPECT_EQ(Find(Shared(), {1}, false).error().code(), Code::kPrecondition);
-  EXPECT_EQ(HasDevice(Shared().Source(), 1, Call{}).error().code(), Code::kPrecondition);
+  EXPECT_EQ(BytesOfDevice(Shared().Source(), 1, Call{}).error().code(), Code::kPrecondition);
 }
 
 RC_GTEST_PROP(ExclusiveRangesProperty, PiecesCoverExactlyTheExclusiveBlocks, (uint32_t seed)) {
@@ -115,15 +115,16 @@ RC_GTEST_PROP(ExclusiveRangesProperty, PiecesCoverExactlyTheExclusiveBlocks, (ui
   RC_ASSERT(covered == blocks->size());
 }
 
-TEST(HasDeviceTest, AnswersForTheMomentOfTheReservation) {
+TEST(BytesOfDeviceTest, AnswersForTheMomentOfTheReservation) {
   MetadataImage image = Shared();
   for (const auto& [id, there] : std::map<DeviceId, bool>{{0, false}, {1, true}, {2, true}, {3, false}}) {
-    const auto has = HasDevice(image.Source(true), id, Call{});
+    const auto has = BytesOfDevice(image.Source(true), id, Call{});
     ASSERT_TRUE(has.has_value()) << has.error().message();
-    EXPECT_EQ(*has, there) << id;
+    EXPECT_EQ(has->has_value(), there) << id;
   }
   image.Delete(1);
-  EXPECT_FALSE(*HasDevice(image.Source(true), 1, Call{}));
+  EXPECT_EQ(*BytesOfDevice(image.Source(true), 2, Call{}), Bytes{image.model().at(2).size() * kBlock});
+  EXPECT_FALSE(BytesOfDevice(image.Source(true), 1, Call{})->has_value());
 }
 
 TEST(MappedTest, RangesAreWholeBoundedAndResumeAnywhere) {
@@ -148,16 +149,16 @@ TEST(MappedTest, RangesAreWholeBoundedAndResumeAnywhere) {
   EXPECT_EQ(FindMapped(alone.Source(false), 5, Bytes{}, 10, Call{}).error().code(), Code::kPrecondition);
 }
 
-TEST(HasDeviceTest, DamageIsNoAnswer) {
+TEST(BytesOfDeviceTest, DamageIsNoAnswer) {
   const auto source = Shared().Source(true);
   for (auto& block : source->bytes | std::views::drop(2)) {
     block[100] ^= std::byte{1};
   }
-  EXPECT_EQ(HasDevice(source, 3, Call{}).error().code(), Code::kCorrupt);
+  EXPECT_EQ(BytesOfDevice(source, 3, Call{}).error().code(), Code::kCorrupt);
 }
 
 // Through a file, as through a device.
-TEST(HasDeviceTest, ReadsAMetadataDeviceByItsPath) {
+TEST(BytesOfDeviceTest, ReadsAMetadataDeviceByItsPath) {
   const auto blocks = Shared().Blocks(true);
   const auto folder = ScratchFolder::Make(::testing::TempDir() + "pool_metadata_XXXXXX");
   ASSERT_TRUE(folder.has_value()) << folder.error().message();
@@ -167,9 +168,9 @@ TEST(HasDeviceTest, ReadsAMetadataDeviceByItsPath) {
     const auto size = static_cast<ssize_t>(blocks.size() * kBlockSize);
     ASSERT_EQ(write(file.get(), blocks.data(), blocks.size() * kBlockSize), size);
   }
-  const auto has = HasDevice(path, 2, Call{});
+  const auto has = BytesOfDevice(path, 2, Call{});
   ASSERT_TRUE(has.has_value()) << has.error().message();
-  EXPECT_TRUE(*has);
+  EXPECT_TRUE(has->has_value());
   const std::array<DeviceId, 1> doomed{2};
   EXPECT_EQ(ExclusiveRanges::Find(path, doomed, Call{})->total(), Bytes{kBlock});
 }

@@ -1,0 +1,25 @@
+// The cut: gives placeholders the bytes that their origins have at one instant. A placeholder is a blank,
+// inactive thin volume that LVM has made. Its device in the pool is replaced, past LVM, by a snapshot of the
+// origin's device (docs/thin.md, section 4: LVM's own text stays true at each step).
+#pragma once
+
+#include "engine/plan/actions.h"
+
+namespace quarry::engine {
+
+// What CutAction does. While LVM's lock is held, so no command of LVM runs: the devices of the placeholders
+// are removed from the pool, all origins that are active are suspended, the snapshots are made, and the
+// origins are resumed. File systems are written back first, and frozen by the suspension. Then it is proven
+// that the pool has the new devices.
+//
+// Writers wait for at most about 2 seconds (kLongestStall), unless a disk does not answer. A process that is
+// killed leaves the origins suspended until the next start resumes them. After any failure the placeholders
+// have no bytes, or all of them, or no device; they bear the tags of deleted volumes, and the eraser sees to
+// them.
+//
+// kNoSpace: the origins have more bytes than most_mapped. kUnavailable: the suspension took too long, several
+// times; or another process has changed one of the volumes. Try again. kPrecondition: something that an
+// administrator has to end, such as a volume that another program holds suspended.
+Status Cut(const CutAction& cut, const World& world, const Call& call);
+
+}  // namespace quarry::engine
