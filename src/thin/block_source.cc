@@ -53,4 +53,13 @@ Status MetadataFile::Read(uint64_t first, std::span<std::byte> memory) {
   return Ok();
 }
 
+Result<std::shared_ptr<BlockSource>> OpenMetadataDevice(const std::string& path) {
+  auto file = MetadataFile::Open(path);
+  if (!file.has_value()) {
+    const bool absent = file.error().code() == Code::kNotFound;
+    return std::move(file.error()).As(absent ? Code::kUnavailable : file.error().code());
+  }
+  return std::shared_ptr<BlockSource>(std::make_shared<MetadataFile>(std::move(*file)));
+}
+
 }  // namespace quarry::thin

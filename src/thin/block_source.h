@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -42,5 +43,9 @@ class MetadataFile final : public BlockSource {
   UniqueFd fd_;
   uint64_t blocks_;
 };
+
+// A pool's metadata device, for the questions of one step. kUnavailable: it is not there, for kNotFound is
+// said of thin devices. Otherwise as MetadataFile::Open.
+Result<std::shared_ptr<BlockSource>> OpenMetadataDevice(const std::string& path);
 
 }  // namespace quarry::thin

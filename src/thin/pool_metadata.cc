@@ -12,15 +12,6 @@
 namespace quarry::thin {
 namespace {
 
-Result<std::shared_ptr<BlockSource>> OpenDevice(const std::string& path) {
-  auto file = MetadataFile::Open(path);
-  if (!file.has_value()) {
-    const bool absent = file.error().code() == Code::kNotFound;
-    return std::move(file.error()).As(absent ? Code::kUnavailable : file.error().code());
-  }
-  return std::shared_ptr<BlockSource>(std::make_shared<MetadataFile>(std::move(*file)));
-}
-
 // The pool's time at which a block was mapped: the low bits of the value of a mapping.
 uint64_t MappedAt(uint64_t mapping) {
   return mapping & ((uint64_t{1} << kTimeBits) - 1);
@@ -39,7 +30,7 @@ Result<bool> IsThere(Result<T> found) {
 
 Result<ExclusiveRanges> ExclusiveRanges::Find(const std::string& path, std::span<const DeviceId> doomed,
                                               const Call& call) {
-  QUARRY_ASSIGN(std::shared_ptr<BlockSource> metadata, OpenDevice(path));
+  QUARRY_ASSIGN(std::shared_ptr<BlockSource> metadata, OpenMetadataDevice(path));
   return Find(std::move(metadata), doomed, call).Context(path);
 }
 
@@ -66,7 +57,7 @@ std::optional<ByteRange> ExclusiveRanges::Next(Bytes from, Bytes largest) const 
 }
 
 Result<std::optional<Bytes>> BytesOfDevice(const std::string& path, DeviceId id, const Call& call) {
-  QUARRY_ASSIGN(std::shared_ptr<BlockSource> metadata, OpenDevice(path));
+  QUARRY_ASSIGN(std::shared_ptr<BlockSource> metadata, OpenMetadataDevice(path));
   return BytesOfDevice(std::move(metadata), id, call).Context(path);
 }
 
@@ -93,7 +84,7 @@ Result<std::optional<Bytes>> BytesOfDevice(std::shared_ptr<BlockSource> metadata
 
 Result<MappedRanges> FindMapped(const std::string& path, DeviceId id, Bytes from, size_t most,
                                 const Call& call) {
-  QUARRY_ASSIGN(std::shared_ptr<BlockSource> metadata, OpenDevice(path));
+  QUARRY_ASSIGN(std::shared_ptr<BlockSource> metadata, OpenMetadataDevice(path));
   return FindMapped(std::move(metadata), id, from, most, call).Context(path);
 }
 

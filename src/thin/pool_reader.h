@@ -8,6 +8,11 @@ namespace quarry::thin {
 class PoolReader final : public PoolReaderApi {
  public:
   Result<std::optional<Bytes>> Device(const std::string& metadata, uint32_t id, const Call& call) override;
+  Result<std::map<uint32_t, Bytes>> MappedBytes(const std::string& metadata, std::span<const uint32_t> ids,
+                                                const Call& call) override;
+  Result<std::map<uint32_t, Bytes>> ExclusiveBytes(const std::string& metadata, std::span<const uint32_t> ids,
+                                                   const Call& call) override;
+
   Result<MappedRanges> Mapped(const std::string& metadata, uint32_t id, Bytes from, size_t most,
                               const Call& call) override;
   Result<OwnRanges> Exclusive(const std::string& metadata, uint32_t id, Bytes from, size_t most,

@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,6 +49,17 @@ class PoolReaderApi {
 
   // The bytes that the device maps, in whole chunks, shared ones too. nullopt: the pool has no such device.
   virtual Result<std::optional<Bytes>> Device(const std::string& metadata, uint32_t id, const Call& call) = 0;
+  // For each of these devices, by id, its mapped bytes in whole chunks, shared ones included. Devices that
+  // the pool does not have are left out. Takes one look at each device, and at no mapping.
+  virtual Result<std::map<uint32_t, Bytes>> MappedBytes(const std::string& metadata,
+                                                        std::span<const uint32_t> ids, const Call& call) = 0;
+
+  // The same for bytes in chunks that no other device of the pool has: what the pool gets back if the device
+  // is deleted. Reads all mappings of the pool, until `call` ends (kTimeout, kCancelled).
+  virtual Result<std::map<uint32_t, Bytes>> ExclusiveBytes(const std::string& metadata,
+                                                           std::span<const uint32_t> ids,
+                                                           const Call& call) = 0;
+
 
   // At most `most` ranges at or behind `from`.
   virtual Result<MappedRanges> Mapped(const std::string& metadata, uint32_t id, Bytes from, size_t most,

@@ -1,8 +1,11 @@
 // The metadata of the thin pools of a FakeDm.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -12,7 +15,7 @@
 
 namespace quarry::fakes {
 
-// `dm` must outlive it. Faults: "Device", "Mapped", "Exclusive".
+// `dm` must outlive it. Faults: "Device", "Mapped", "Exclusive", "MappedBytes", "ExclusiveBytes".
 class FakePoolReader final : public thin::PoolReaderApi {
  public:
   explicit FakePoolReader(FakeDm& dm) : dm_(dm) {}
@@ -40,7 +43,36 @@ class FakePoolReader final : public thin::PoolReaderApi {
 
   Faults faults;
 
+  Result<std::map<uint32_t, Bytes>> MappedBytes(const std::string& metadata, std::span<const uint32_t> ids,
+                                                const Call& /*call*/) override {
+    QUARRY_TRY(faults.Check("MappedBytes"));
+    return Sums(ids, [&](uint32_t id) { return dm_.MappedOfThin(metadata, id, Bytes{}, SIZE_MAX); });
+  }
+  Result<std::map<uint32_t, Bytes>> ExclusiveBytes(const std::string& metadata, std::span<const uint32_t> ids,
+                                                   const Call& call) override {
+    QUARRY_TRY(faults.Check("ExclusiveBytes"));
+    QUARRY_TRY(call.Check("reading all mappings"));
+    return Sums(ids, [&](uint32_t id) { return dm_.ExclusiveOfThin(metadata, id, Bytes{}, SIZE_MAX); });
+  }
+
  private:
+  template <typename RangesOf>
+  static Result<std::map<uint32_t, Bytes>> Sums(std::span<const uint32_t> ids, const RangesOf& ranges_of) {
+    std::map<uint32_t, Bytes> out;
+    for (const uint32_t id : ids) {
+      const auto found = ranges_of(id);
+      if (!found.has_value() && found.error().code() == Code::kNotFound) {
+        continue;
+      }
+      QUARRY_TRY(found);
+      for (const thin::ByteRange& range : found->ranges) {
+        out[id] = out[id] + range.length;
+      }
+      out.try_emplace(id);
+    }
+    return out;
+  }
+
   FakeDm& dm_;
   std::function<void()> on_exclusive_;
 };

@@ -31,6 +31,16 @@ class NoMetadata final : public thin::PoolReaderApi {
                                       const Call& /*call*/) override {
     return Error(Code::kUnavailable, metadata + ": this test has no thin pools");
   }
+  Result<std::map<uint32_t, Bytes>> MappedBytes(const std::string& metadata,
+                                                std::span<const uint32_t> /*ids*/,
+                                                const Call& /*call*/) override {
+    return Error(Code::kUnavailable, metadata + ": this test has no thin pools");
+  }
+  Result<std::map<uint32_t, Bytes>> ExclusiveBytes(const std::string& metadata,
+                                                   std::span<const uint32_t> /*ids*/,
+                                                   const Call& /*call*/) override {
+    return Error(Code::kUnavailable, metadata + ": this test has no thin pools");
+  }
   Result<thin::MappedRanges> Mapped(const std::string& metadata, uint32_t /*id*/, Bytes /*from*/,
                                     size_t /*most*/, const Call& /*call*/) override {
     return Error(Code::kUnavailable, metadata + ": this test has no thin pools");
