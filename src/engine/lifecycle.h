@@ -12,6 +12,7 @@
 #include "base/call.h"
 #include "base/result.h"
 #include "base/units.h"
+#include "engine/model/store_status.h"
 #include "engine/model/volume.h"
 #include "lvm/geometry.h"
 #include "udev/disk_health.h"
@@ -88,6 +89,7 @@ struct PoolStatus {
   std::vector<VolumeStatus> volumes;  // by name
   // The largest volume of each type, with its default geometry, that could be made now.
   std::map<lvm::VolumeType, Bytes> largest;
+  std::vector<StoreStatus> stores = {};  // by name
 };
 
 struct Parts;  // calls/parts.h
@@ -128,6 +130,16 @@ class Lifecycle {
 
   // Every pool with the state of its disks and volumes (calls/listing.cc).
   Result<std::vector<PoolStatus>> NodeStatus(const Call& call);
+
+  // One thin store, by its name or id, with the volumes in it. `pool`: in which it is; empty: in any. The
+  // mapped bytes of volumes are read from the store's metadata, under the turn of its group. With `exclusive`
+  // so are the bytes that only one volume has: that reads all mappings of the store, and may take some
+  // seconds, while no volume of the pool can be made or changed. After at most 10 s it gives up. What could
+  // not be read is missing in the answer, which says why. kNotFound: no pool has such a store.
+  // kInvalidArgument: several pools have one of this name, or no such pool. kUnavailable: a pool could not be
+  // read. (calls/store_report.cc)
+  Result<StoreDetail> ShowStore(const std::string& pool, const std::string& store, bool exclusive,
+                                const Call& call);
 
  private:
   Parts& parts_;

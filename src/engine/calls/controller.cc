@@ -7,13 +7,12 @@
 #include "engine/calls/steps.h"
 #include "engine/model/config.h"
 #include "engine/model/sizing.h"
-#include "engine/model/thin_space.h"
 #include "engine/model/unmanaged.h"
 #include "engine/model/volume_health.h"
 #include "engine/plan/in_use.h"
 #include "engine/plan/metadata_budget.h"
 #include "engine/plan/plan_volume.h"
-#include "engine/plan/start_store.h"
+#include "engine/plan/thin_capacity.h"
 #include "engine/volumes.h"
 
 namespace quarry::engine {
@@ -172,35 +171,6 @@ CapacityResult CapacityIn(const Catalog& catalog, const PoolConfig& pool, const 
     return {{}, {}, least, room.error().message()};
   }
   return {most, most, least, ""};
-}
-
-CapacityResult ThinCapacityIn(const Catalog& catalog, const PoolConfig& pool, const Profile& profile,
-                              Bytes least_size, dm::DmApi& dm) {
-  const Bytes extent = catalog.group->extent_size;
-  const Bytes least = ToBytes(lvm::RoundUp(profile.geometry, std::max(least_size, Bytes{1}), extent), extent);
-  const auto store = FindStore(catalog, pool, profile);
-  if (!store.has_value()) {
-    return {{}, {}, least, store.error().message()};
-  }
-  if (const auto healthy = HealthyPool(*catalog.group, *(*store)->lv, dm); !healthy.has_value()) {
-    return {{}, {}, least, healthy.error().message()};
-  }
-  const StoreSpace space = SpaceOf(catalog, **store);
-  if (space.largest < least) {
-    return {{},
-            {},
-            least,
-            space.why.empty()
-                ? fmt::format("thin store '{}' has {} left", (*store)->name(), HumanBytes(space.largest))
-                : space.why};
-  }
-  if (const auto limit = CheckVolumeLimit(catalog); !limit.has_value()) {
-    return {{}, {}, least, limit.error().message()};
-  }
-  if (const auto room = CheckMetadataRoom(catalog, MetadataForVolume(profile.geometry)); !room.has_value()) {
-    return {{}, {}, least, room.error().message()};
-  }
-  return {space.largest, space.largest, least, ""};
 }
 
 Status CheckDeleted(Parts& parts, const std::string& id, std::string_view kind, const Call& call) {

@@ -231,6 +231,7 @@ Result<std::vector<PoolStatus>> Lifecycle::NodeStatus(const Call& call) {
     }
     std::ranges::sort(status.volumes, {}, &VolumeStatus::name);
     status.largest = LargestOfTypes(parts_, pool, **catalog);
+    status.stores = StoresOf(parts_, pool, **catalog);
   }
   return out;
 }

@@ -12,6 +12,7 @@
 
 #include "engine/calls/parts.h"
 #include "engine/model/config.h"
+#include "engine/model/store_status.h"
 #include "engine/model/upkeep_requests.h"
 #include "engine/plan/plan_thin.h"
 #include "engine/plan/plan_volume.h"
@@ -91,9 +92,9 @@ Status JoinCopy(Parts& parts, const CopyRequest& request, const Call& call);
 CapacityResult CapacityIn(const Catalog& catalog, const PoolConfig& pool, const lvm::Geometry& geometry,
                           Bytes least_size);
 
-// The same for volumes of a thin store. (controller.cc)
-CapacityResult ThinCapacityIn(const Catalog& catalog, const PoolConfig& pool, const Profile& profile,
-                              Bytes least_size, dm::DmApi& dm);
+// Every thin store that the pool has or that its configuration names, by name. Starts no process.
+// (store_report.cc)
+std::vector<StoreStatus> StoresOf(Parts& parts, Pool& pool, const Catalog& catalog);
 
 // The catalogs of all pools, in the order of the configuration. kUnavailable if one cannot be read: a list
 // without its volumes would mean that they no longer exist. (listing.cc)
@@ -156,7 +157,7 @@ void RestSnapshots(Parts& parts, const std::string& pool_name, const Call& call)
 
 // Starts the thin stores of the pool, before any LVM command can do so (plan/start_store.h). One that cannot
 // be started is logged; the pool serves without it. The caller has the turn. (thin_stores.cc)
-void StartStores(Parts& parts, const Pool& pool, const Catalog& catalog, const Call& call);
+void StartStores(Parts& parts, Pool& pool, const Catalog& catalog, const Call& call);
 // Makes and grows the stores that the configuration wants. What fails is logged, and tried again at the next
 // start. The caller has the turn. (thin_stores.cc)
 void EnsureStores(Parts& parts, Pool& pool, const Call& call);

@@ -122,9 +122,15 @@ void WarnOfDifferences(const Parts& parts, const Pool& pool, const Store& store,
   }
 }
 
+// For those who ask later what is wrong with a store.
+void Note(Pool& pool, const std::string& store, std::string StoreErrors::* of, const Status& done) {
+  const MutexLock lock(pool.catalog_mutex);
+  pool.store_errors[store].*of = done.has_value() ? "" : done.error().message();
+}
+
 }  // namespace
 
-void StartStores(Parts& parts, const Pool& pool, const Catalog& catalog, const Call& call) {
+void StartStores(Parts& parts, Pool& pool, const Catalog& catalog, const Call& call) {
   for (const Store& store : catalog.stores) {
     // An earlier process may have been killed while it held the metadata. Space that is trimmed meanwhile is
     // not free.
@@ -134,6 +140,7 @@ void StartStores(Parts& parts, const Pool& pool, const Catalog& catalog, const C
       (void)parts.node.world.dm.SendToPool(uuid, dm::ReleaseMetadataSnap{});
     }
     const Status started = StartStore(*catalog.group, *store.lv, parts.node.world, call);
+    Note(pool, store.name(), &StoreErrors::start, started);
     if (!started.has_value()) {
       parts.node.log.Warning(
           "a thin store cannot be started now: its volumes cannot be used",
@@ -163,6 +170,7 @@ void EnsureStores(Parts& parts, Pool& pool, const Call& call) {
     }
     const Status done = is_new ? Make(parts, pool, **catalog, wanted, call)
                                : Grow(parts, pool, **catalog, *store, wanted, call);
+    Note(pool, wanted.name, &StoreErrors::change, done);
     if (!done.has_value()) {
       parts.node.log.Warning(
           is_new ? "a thin store cannot be made: quarryd tries again at its next start"

@@ -21,6 +21,16 @@ constexpr auto kVolumes = std::to_array<Row>({{"healthy", Severity::kOk},
                                               {"degraded", Severity::kWarning},
                                               {"failed", Severity::kCritical}});
 
+constexpr auto kStores = std::to_array<Row>({{"rw", Severity::kOk},
+                                             {"not-made", Severity::kWarning},
+                                             {"unreadable", Severity::kWarning},
+                                             {"out-of-space", Severity::kCritical},
+                                             {"read-only", Severity::kCritical},
+                                             {"failed", Severity::kCritical},
+                                             {"needs-check", Severity::kCritical},
+                                             {"not-zeroing", Severity::kCritical},
+                                             {"not-started", Severity::kCritical}});
+
 template <size_t kCount>
 Severity Find(const std::array<Row, kCount>& rows, std::string_view word) {
   const auto found = std::ranges::find(rows, word, &Row::first);
@@ -47,6 +57,11 @@ Severity SeverityOfDisk(std::string_view word) {
 
 Severity SeverityOfVolume(std::string_view word) {
   return Find(kVolumes, word);
+}
+
+Severity SeverityOfStore(std::string_view mode, std::string_view condition, bool has_problem) {
+  const Severity of_legs = condition.empty() ? Severity::kOk : SeverityOfVolume(condition);
+  return std::max({Find(kStores, mode), of_legs, has_problem ? Severity::kWarning : Severity::kOk});
 }
 
 }  // namespace quarry::engine

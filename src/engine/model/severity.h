@@ -18,4 +18,8 @@ Severity SeverityOfDisk(std::string_view word);
 // is a warning. Pure.
 Severity SeverityOfVolume(std::string_view word);
 
+// `mode`: as StoreModeName writes it; `condition`: of the legs, as a volume's; `has_problem`: there is a text
+// in StoreStatus::problem. A store that is not made is a warning, because no data are in it. Pure.
+Severity SeverityOfStore(std::string_view mode, std::string_view condition, bool has_problem);
+
 }  // namespace quarry::engine

@@ -26,6 +26,11 @@
 
 namespace quarry::engine {
 
+// Why the last attempts failed to start a thin store, or to make or grow it; empty: they did not.
+struct StoreErrors {
+  std::string start, change;
+};
+
 // A pool at work. Each pool has its own start, gate and turns.
 struct Pool {
   Pool(PoolConfig c, lvm::LvmApi& lvm)
@@ -46,6 +51,8 @@ struct Pool {
   // not since it was last read.
   std::string told ABSL_GUARDED_BY(catalog_mutex);
   std::optional<Error> start_error ABSL_GUARDED_BY(catalog_mutex);  // of the last start, if that failed
+  // By name of the store, as of the pool's start.
+  std::map<std::string, StoreErrors> store_errors ABSL_GUARDED_BY(catalog_mutex);
   // Names of volumes whose creation was sent to other nodes while the group was missing.
   std::set<std::string> given_up ABSL_GUARDED_BY(catalog_mutex);
 
