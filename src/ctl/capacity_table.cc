@@ -1,5 +1,8 @@
 #include "ctl/capacity_table.h"
 
+#include <set>
+#include <utility>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -7,6 +10,7 @@
 #include "engine/model/config.h"
 #include "engine/model/sizing.h"
 #include "engine/plan/metadata_budget.h"
+#include "engine/plan/thin_capacity.h"
 
 namespace quarry::ctl {
 namespace {
@@ -56,10 +60,36 @@ CapacityRow MakeRow(const lvm::Geometry& geometry, const engine::Catalog& catalo
   return row;
 }
 
+CapacityRow ThinRow(const engine::Profile& profile, const engine::Catalog& catalog,
+                    const engine::PoolConfig& pool, dm::DmApi& dm) {
+  const engine::CapacityResult capacity = engine::ThinCapacityIn(catalog, pool, profile, Bytes{}, dm);
+  return {profile.store.empty() ? std::string(engine::Profile::kThinType)
+                                : fmt::format("thin in store {}", profile.store),
+          capacity.available,
+          catalog.group->extent_size,
+          {},
+          capacity.reason};
+}
+
+std::vector<engine::Profile> StoreProfiles(const engine::PoolConfig& pool, const engine::Catalog& catalog) {
+  std::set<std::string> names;
+  for (const engine::Store& store : catalog.stores) {
+    names.insert(store.name());
+  }
+  for (const engine::StoreConfig& store : pool.stores) {
+    names.insert(store.name);
+  }
+  std::vector<engine::Profile> out;
+  for (const std::string& name : names) {
+    out.push_back({.pool = pool.name, .thin = true, .store = name, .geometry = *lvm::Geometry::Make({})});
+  }
+  return out;
+}
+
 }  // namespace
 
 CapacityTable BuildCapacityTable(const engine::PoolConfig& pool, const engine::Catalog& catalog,
-                                 std::vector<lvm::Geometry> geometries, dm::DmApi& dm) {
+                                 const engine::Profile* profile, dm::DmApi& dm) {
   const lvm::VolumeGroup& group = *catalog.group;
   CapacityTable table{.pool = pool.name,
                       .group = group.name,
@@ -68,11 +98,21 @@ CapacityTable BuildCapacityTable(const engine::PoolConfig& pool, const engine::C
                       .reserve = pool.reserve,
                       .erasing = engine::ErasingBytes(catalog),
                       .rows = {}};
-  if (geometries.empty()) {
-    geometries = UsualGeometries();
+  std::vector<lvm::Geometry> layouts;
+  std::vector<engine::Profile> stores;
+  if (profile == nullptr) {
+    layouts = UsualGeometries();
+    stores = StoreProfiles(pool, catalog);
+  } else if (profile->thin) {
+    stores.push_back(*profile);
+  } else {
+    layouts.push_back(profile->geometry);
   }
-  for (const lvm::Geometry& geometry : geometries) {
+  for (const lvm::Geometry& geometry : layouts) {
     table.rows.push_back(MakeRow(geometry, catalog, pool, dm));
+  }
+  for (const engine::Profile& store : stores) {
+    table.rows.push_back(ThinRow(store, catalog, pool, dm));
   }
   return table;
 }
@@ -86,7 +126,8 @@ std::string DrawCapacityTable(const CapacityTable& table) {
                      "disks");
   for (const CapacityRow& row : table.rows) {
     out += fmt::format("{:<26} {:>14} {:>16} {:>11} {:>6}{}{}\n", row.profile, HumanBytes(row.largest),
-                       row.largest.value, HumanBytes(row.granule), row.legs.value,
+                       row.largest.value, HumanBytes(row.granule),
+                       row.legs.value == 0 ? "-" : fmt::format("{}", row.legs.value),
                        row.reason.empty() ? "" : "  ", row.reason);
   }
   return out;

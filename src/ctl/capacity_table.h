@@ -8,6 +8,7 @@
 #include "dm/dm_api.h"
 #include "engine/model/catalog.h"
 #include "engine/model/config.h"
+#include "engine/model/profile.h"
 
 namespace quarry::ctl {
 
@@ -15,7 +16,7 @@ struct CapacityRow {
   std::string profile;  // "raid5 with 2 stripes"
   Bytes largest;
   Bytes granule;
-  Extents legs;
+  Extents legs;        // 0: a volume in a thin store, which has no legs of its own
   std::string reason;  // why largest is 0
 };
 
@@ -25,9 +26,10 @@ struct CapacityTable {
   std::vector<CapacityRow> rows;
 };
 
-// Rows for `geometries`; if `geometries` is empty, rows for every type in its usual geometries.
+// A row for the layout of this profile, or for the thin store that it means. nullptr: rows for every type in
+// its usual geometries, and for every thin store that is made or configured.
 CapacityTable BuildCapacityTable(const engine::PoolConfig& pool, const engine::Catalog& catalog,
-                                 std::vector<lvm::Geometry> geometries, dm::DmApi& dm);
+                                 const engine::Profile* profile, dm::DmApi& dm);
 std::string DrawCapacityTable(const CapacityTable& table);
 std::string CapacityJson(const CapacityTable& table);
 

@@ -1,6 +1,7 @@
 #include "ctl/commands.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -11,7 +12,9 @@
 #include "ctl/json_text.h"
 #include "engine/model/config.h"
 #include "engine/model/sizing.h"
+#include "engine/model/thin_space.h"
 #include "engine/plan/metadata_budget.h"
+#include "engine/plan/plan_thin.h"
 #include "engine/plan/plan_volume.h"
 
 namespace quarry::ctl {
@@ -22,28 +25,30 @@ std::string Joined(const std::vector<std::string>& documents, bool json) {
               : fmt::format("{}", fmt::join(documents, "\n"));
 }
 
+Result<engine::CreatePlan> PlanOf(const engine::Catalog& catalog, const engine::PoolConfig& pool,
+                                  const engine::CreateWish& wish) {
+  if (!wish.profile.thin) {
+    return engine::PlanCreate(catalog, wish, pool);
+  }
+  QUARRY_ASSIGN(const engine::Store* const store, engine::FindStore(catalog, pool, wish.profile));
+  return engine::PlanCreateThin(catalog, *store, wish);
+}
+
 }  // namespace
 
 Result<std::string> ShowCapacity(const Bench& bench, const engine::Parameters& parameters, const Call& call) {
-  std::vector<lvm::Geometry> geometries;
-  std::string only_pool;
+  std::optional<engine::Profile> only;
   if (!parameters.empty()) {
-    QUARRY_ASSIGN(const auto profile, engine::Profile::Parse(parameters, bench.pools.front().name));
-    if (profile.thin) {
-      return Error(
-          Code::kInvalidArgument,
-          "parameters['type']: this table shows what layouts can give, and a thin store has one already");
-    }
-    geometries.push_back(profile.geometry);
-    only_pool = profile.pool;
+    QUARRY_ASSIGN(only, engine::Profile::Parse(parameters, bench.pools.front().name));
   }
   std::vector<std::string> documents;
   for (const engine::PoolConfig& pool : bench.pools) {
-    if (!only_pool.empty() && pool.name != only_pool) {
+    if (only.has_value() && pool.name != only->pool) {
       continue;
     }
     QUARRY_ASSIGN(const engine::Catalog catalog, ReadPool(bench, pool, call));
-    const CapacityTable table = BuildCapacityTable(pool, catalog, geometries, bench.dm);
+    const CapacityTable table =
+        BuildCapacityTable(pool, catalog, only.has_value() ? &*only : nullptr, bench.dm);
     documents.push_back(bench.json ? CapacityJson(table) : DrawCapacityTable(table));
   }
   return Joined(documents, bench.json);
@@ -66,18 +71,13 @@ Result<std::string> ShowPlan(const Bench& bench, const engine::Parameters& param
     if (pool.name != profile.pool) {
       continue;
     }
-    if (profile.thin) {
-      return Error(Code::kInvalidArgument,
-                   "parameters['type']: a volume in a thin store gets no extents of its own, so there is no "
-                   "plan to show");
-    }
     QUARRY_TRY(engine::CheckTarget(bench.dm, profile.geometry));
     QUARRY_ASSIGN(const engine::Catalog catalog, ReadPool(bench, pool, call));
     QUARRY_ASSIGN(const Extents extents,
                   engine::SizeForCreate({size, {}}, profile.geometry, catalog.group->extent_size, kGiB, {}));
-    const engine::CreateWish create{
-        "(planned)", profile, {engine::Access::kBlock, ""}, extents, lvm::NewLvName()};
-    QUARRY_ASSIGN(const engine::CreatePlan plan, engine::PlanCreate(catalog, create, pool));
+    QUARRY_ASSIGN(const engine::CreatePlan plan,
+                  PlanOf(catalog, pool,
+                         {"(planned)", profile, {engine::Access::kBlock, ""}, extents, lvm::NewLvName()}));
     QUARRY_TRY(engine::CheckMetadataRoom(catalog, engine::MetadataFor(plan.actions)));
     std::vector<std::string> lines;
     for (const engine::Action& action : plan.actions) {

@@ -21,6 +21,7 @@ constexpr size_t kLeastCells = 10;
 constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 constexpr char kFreeCell = '.';
 constexpr char kMetadataCell = '+';
+constexpr char kNoCell = ' ';
 
 std::string_view KindName(const std::optional<lvm::VolumeState>& state) {
   if (!state.has_value()) {
@@ -39,14 +40,29 @@ std::string_view KindName(const std::optional<lvm::VolumeState>& state) {
 
 Owner MakeOwner(const engine::Catalog& catalog, const lvm::LogicalVolume& lv, size_t& letters) {
   Owner owner{.lv_name = lv.name, .name = "", .id = "", .type = lv.segment_type, .size = lv.size};
+  const auto next_letter = [&letters] {
+    ++letters;
+    return letters <= kLetters.size() ? kLetters[letters - 1] : '*';
+  };
+  for (const engine::Store& store : catalog.stores) {
+    if (store.lv == &lv) {
+      owner.state = store.tags.state;
+      owner.is_store = true;
+      owner.name = store.name();
+      owner.id = store.tags.id;
+      owner.type = store.data->segment_type;
+      owner.letter = next_letter();
+    }
+  }
+  const engine::Store* const in = catalog.StoreOf(lv);
+  owner.store = in == nullptr ? "" : in->name();
   for (const engine::Record& record : catalog.records) {
     if (record.lv == &lv) {
       owner.state = record.tags.state;
       owner.snapshot = record.tags.snapshot;
       owner.name = record.tags.co_name;
       owner.id = record.tags.id;
-      owner.letter = letters < kLetters.size() ? kLetters[letters] : '*';
-      ++letters;
+      owner.letter = in == nullptr ? next_letter() : kNoCell;
     }
   }
   return owner;
@@ -129,9 +145,11 @@ std::string LegendLine(const Owner& owner, size_t index, bool colour) {
   const std::string kind = owner.state != lvm::VolumeState::kReady
                                ? fmt::format(", {}", KindName(owner.state))
                            : owner.snapshot ? ", snapshot"
+                           : owner.is_store ? ", thin store"
                                             : "";
-  return fmt::format("  {} {}: {}, {}{}\n", Paint({owner.letter, index}, colour), what, owner.type,
-                     HumanBytes(owner.size), kind);
+  const std::string in = owner.store.empty() ? "" : fmt::format(", in thin store {}", owner.store);
+  return fmt::format("  {} {}: {}, {}{}{}\n", Paint({owner.letter, index}, colour), what, owner.type,
+                     HumanBytes(owner.size), kind, in);
 }
 
 }  // namespace
@@ -192,7 +210,8 @@ std::string MapJson(const ExtentMap& map) {
   nlohmann::json owners = nlohmann::json::array();
   for (const Owner& owner : map.owners) {
     owners.push_back({{"lv", owner.lv_name},
-                      {"kind", KindName(owner.state)},
+                      {"kind", owner.is_store ? "store" : KindName(owner.state)},
+                      {"store", owner.store},
                       {"name", owner.name},
                       {"volume_id", owner.id},
                       {"type", owner.type},

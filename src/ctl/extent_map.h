@@ -14,10 +14,14 @@ namespace quarry::ctl {
 // A logical volume, managed or unmanaged.
 struct Owner {
   std::optional<lvm::VolumeState> state = {};  // nullopt: unmanaged
-  char letter = '#';  // as drawn: a-z, then A-Z, then '*' for the rest; '#' for unmanaged logical volumes
+  // As drawn: a-z, then A-Z, then '*' for the rest; '#' for unmanaged logical volumes, ' ' for volumes in a
+  // thin store, which have no extents.
+  char letter = '#';
   std::string lv_name;
   bool snapshot = false;
-  std::string name;  // of the volume or snapshot, given by the CO; may be empty
+  bool is_store = false;  // a thin store: `name` and `id` are its own, `type` is the layout of its data
+  std::string store;      // in which thin store it lies; empty: in none
+  std::string name;       // of the volume or snapshot, given by the CO; may be empty
   std::string id;
   std::string type;
   Bytes size;

@@ -38,7 +38,9 @@ VALUES = {
         "model/thin_space.h",
         "model/volume_requests.h",
         "plan/metadata_budget.h",
+        "plan/plan_thin.h",
         "plan/plan_volume.h",
+        "plan/thin_capacity.h",
     },
 }
 WHOLE, INTERFACE, WITH_VALUES = "all of it", "its interface", "its interface and values"
