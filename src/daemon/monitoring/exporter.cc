@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/model/severity.h"
 #include "lvm/geometry.h"
 
 namespace quarry::daemon {
@@ -63,6 +64,40 @@ constexpr auto kPoolFigures = std::to_array<Figure<Pool>>({
     {"quarry_pool_failing_disks",
      "Disks of the volume group that get no new data, because they report that they fail or drop RAID legs",
      [](const Pool& pool) { return static_cast<double>(pool.failing_disks); }},
+});
+
+using Store = engine::StoreStatus;
+bool HasUse(const Store& store) {
+  return store.use.has_value();
+}
+bool IsMade(const Store& store) {
+  return !store.id.empty();
+}
+engine::Severity SeverityOf(const Store& store) {
+  return engine::SeverityOfStore(engine::StoreModeName(store.mode), store.condition, !store.problem.empty());
+}
+
+constexpr auto kStoreFigures = std::to_array<Figure<Store>>({
+    {"quarry_store_healthy", "1 if nothing is wrong with a thin store and its legs, else 0",
+     [](const Store& store) { return SeverityOf(store) == engine::Severity::kOk ? 1.0 : 0.0; }},
+    {"quarry_store_size_bytes", "Size of the data of a thin store: what its volumes can have together",
+     [](const Store& store) { return static_cast<double>(store.size.value); }, false, &IsMade},
+    {"quarry_store_promised_bytes",
+     "Sizes of all volumes in a thin store, also of those that are being erased",
+     [](const Store& store) { return static_cast<double>(store.promised.value); }, false, &IsMade},
+    {"quarry_store_free_bytes", "Largest volume that could be created in a thin store now",
+     [](const Store& store) { return static_cast<double>(store.free.value); }, false, &IsMade},
+    {"quarry_store_volumes", "Volumes and snapshots in a thin store",
+     [](const Store& store) { return static_cast<double>(store.volumes); }, false, &IsMade},
+    {"quarry_store_degraded_legs",
+     "Legs of data and metadata of a thin store that are missing, failed or being rebuilt",
+     [](const Store& store) { return static_cast<double>(store.degraded_legs); }, false, &IsMade},
+    {"quarry_store_data_used_bytes", "Chunks of a thin store that volumes have written",
+     [](const Store& store) { return static_cast<double>(store.use->data.value); }, false, &HasUse},
+    {"quarry_store_metadata_size_bytes", "Size of the metadata of a thin store",
+     [](const Store& store) { return static_cast<double>(store.use->metadata_size.value); }, false, &HasUse},
+    {"quarry_store_metadata_used_bytes", "Metadata of a thin store that are used",
+     [](const Store& store) { return static_cast<double>(store.use->metadata.value); }, false, &HasUse},
 });
 
 using Scrub = engine::ScrubOutcome;
@@ -152,7 +187,9 @@ void AppendState(const std::vector<engine::PoolStatus>& pools, std::vector<Gauge
                "1 for the current state of a volume: healthy, syncing, degraded, repairing, failed, unknown"};
   Gauge warning{"quarry_disk_critical_warning",
                 "1 for each critical warning of a disk's health report that is set, else 0"};
+  Gauge mode{"quarry_store_mode", "1 for the current mode of a thin store: rw, read-only, failed and others"};
   Labelled<Pool> read;
+  Labelled<Store> stores;
   Labelled<Scrub> scrubs;
   Labelled<Health> disks;
   for (const engine::PoolStatus& pool : pools) {
@@ -172,6 +209,12 @@ void AppendState(const std::vector<engine::PoolStatus>& pools, std::vector<Gauge
         scrubs.push_back({{{"pool", name}, {"volume", volume.id}}, &*volume.scrubbed});
       }
     }
+    for (const Store& store : pool.stores) {
+      stores.push_back({{{"pool", name}, {"store", store.name}}, &store});
+      mode.values.push_back(
+          {{{"pool", name}, {"store", store.name}, {"mode", std::string(engine::StoreModeName(store.mode))}},
+           1});
+    }
     for (const engine::DiskStatus& disk : pool.disks) {
       if (disk.health.has_value()) {
         disks.push_back({{{"pool", name}, {"pv", disk.pv_uuid}}, &*disk.health});
@@ -182,6 +225,8 @@ void AppendState(const std::vector<engine::PoolStatus>& pools, std::vector<Gauge
   out.push_back(std::move(readable));
   Append(kPoolFigures, read, out);
   out.push_back(std::move(capacity));
+  out.push_back(std::move(mode));
+  Append(kStoreFigures, stores, out);
   out.push_back(std::move(health));
   Append(kScrubFigures, scrubs, out);
   out.push_back(std::move(warning));

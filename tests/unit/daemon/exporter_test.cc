@@ -15,6 +15,7 @@
 #include "tests/fakes/fake_mount.h"
 #include "tests/fakes/fake_world.h"
 #include "tests/unit/bucket/buckets_fixture.h"
+#include "tests/unit/engine/thin_node.h"
 
 namespace quarry::daemon {
 namespace {
@@ -87,6 +88,37 @@ TEST_F(ExporterTest, ASataDiskHasSectorsAndNoSpareBlocks) {
 TEST_F(ExporterTest, APoolHasItsFullestMetadataArea) {
   EXPECT_THAT(TextWith({}), AllOf(ContainsRegex("quarry_pool_metadata_free_bytes\\{pool=\"p\"\\} [1-9]"),
                                   ContainsRegex("quarry_pool_metadata_size_bytes\\{pool=\"p\"\\} [1-9]")));
+}
+
+TEST(StoreMetricsTest, AStoreHasItsFiguresAndItsMode) {
+  engine::ThinNode node;
+  node.Write(node.Make("one", 10), {0, 3});
+  node.Restart({engine::ThinNode::Wanted("fast", 40), engine::ThinNode::Wanted("vast", 4000)});
+  const Exporter exporter([] { return uint64_t{0}; });
+  const auto text = [&] { return exporter.Text(*node.engine, fakes::NoCommands(), "1"); };
+  const auto line = [](const std::string& metric, const std::string& store, uint64_t value) {
+    return metric + "{pool=\"default\",store=\"" + store + "\"} " + std::to_string(value) + "\n";
+  };
+  EXPECT_THAT(text(), AllOf(HasSubstr(line("quarry_store_healthy", "fast", 1)),
+                            HasSubstr(line("quarry_store_size_bytes", "fast", 160 * kMiB.value)),
+                            HasSubstr(line("quarry_store_promised_bytes", "fast", 40 * kMiB.value)),
+                            HasSubstr(line("quarry_store_free_bytes", "fast", 120 * kMiB.value)),
+                            HasSubstr(line("quarry_store_volumes", "fast", 1)),
+                            HasSubstr(line("quarry_store_degraded_legs", "fast", 0)),
+                            HasSubstr(line("quarry_store_data_used_bytes", "fast", 2 * 131072)),
+                            HasSubstr(line("quarry_store_metadata_used_bytes", "fast", 10 * 4096)),
+                            HasSubstr(line("quarry_store_metadata_size_bytes", "fast", 1024 * 4096))));
+  EXPECT_THAT(text(),
+              AllOf(HasSubstr("quarry_store_mode{mode=\"rw\",pool=\"default\",store=\"fast\"} 1\n"),
+                    HasSubstr("quarry_store_mode{mode=\"not-made\",pool=\"default\",store=\"vast\"} 1\n"),
+                    HasSubstr(line("quarry_store_healthy", "vast", 0)),
+                    Not(HasSubstr("quarry_store_size_bytes{pool=\"default\",store=\"vast\"}"))));
+  node.dm.ChangeThinPool(node.PoolUuid(), [](auto& pool) { pool.mode = dm::ThinPoolStatus::Mode::kFailed; });
+  EXPECT_THAT(text(),
+              AllOf(HasSubstr("quarry_store_mode{mode=\"failed\",pool=\"default\",store=\"fast\"} 1\n"),
+                    HasSubstr(line("quarry_store_healthy", "fast", 0)),
+                    HasSubstr(line("quarry_store_free_bytes", "fast", 0)),
+                    Not(HasSubstr("quarry_store_data_used_bytes{"))));
 }
 
 class BucketMetricsTest : public bucket::BucketsTest {
