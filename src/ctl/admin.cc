@@ -12,6 +12,7 @@
 #include "ctl/ask.h"
 #include "ctl/json_text.h"
 #include "ctl/replies.h"
+#include "ctl/store_text.h"
 #include "ctl/trace_page.h"
 #include "engine/lifecycle.h"
 
@@ -153,6 +154,22 @@ Result<std::string> AdminClient::ShowStatus(const Call& call) {
     }
   }
   return JsonLine(page);
+}
+
+Result<std::string> AdminClient::ListStores(const Call& call) {
+  QUARRY_ASSIGN(const auto status,
+                Ask<pb::Admin>(channel_, &pb::Admin::Stub::GetStatus, pb::GetStatusRequest(), call));
+  return json_ ? StoreListJson(status) : StoreTable(status);
+}
+
+Result<std::string> AdminClient::ShowStore(const std::string& pool, const std::string& store, bool exclusive,
+                                           const Call& call) {
+  pb::GetStoreRequest request;
+  request.set_pool(pool);
+  request.set_store(store);
+  request.set_exclusive(exclusive);
+  QUARRY_ASSIGN(const auto shown, Ask<pb::Admin>(channel_, &pb::Admin::Stub::GetStore, request, call));
+  return json_ ? StoreJson(shown) : StorePage(shown);
 }
 
 Result<CheckReport> AdminClient::Check(const CheckLimits& limits, const Call& call) {

@@ -60,6 +60,13 @@ class AdminClient {
   // Pools, disks and volumes, with their state.
   Result<std::string> ShowStatus(const Call& call);
 
+  // Thin stores of all pools, as a table or as JSON.
+  Result<std::string> ListStores(const Call& call);
+  // One thin store, by name or id, and the volumes in it. `pool`: empty for any. `exclusive`: also count what
+  // only one volume has. kNotFound: there is no such store.
+  Result<std::string> ShowStore(const std::string& pool, const std::string& store, bool exclusive,
+                                const Call& call);
+
   // Makes quarryd read its settings again. `in_force` is false if a changed setting needs a restart: the text
   // names it.
   struct Reloaded {

@@ -1,6 +1,7 @@
 #include "ctl/check.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <utility>
@@ -20,6 +21,7 @@ namespace pb = ::quarry::admin::v1;
 using Pool = pb::GetStatusResponse::Pool;
 using Disk = pb::GetStatusResponse::Disk;
 using Volume = pb::GetStatusResponse::Volume;
+using Store = pb::ThinStore;
 
 // Monitoring systems cut the output after a few KiB.
 constexpr size_t kMostLines = 40;
@@ -79,6 +81,75 @@ std::string RemedyFor(const Volume& volume) {
            "way";
   }
   return "`quarryctl status` shows its state";
+}
+
+std::string RemedyFor(const Pool& pool, const Store& store) {
+  const std::string path = fmt::format("{}/{}", pool.volume_group(), store.logical_volume());
+  if (store.mode() == "not-made") {
+    return fmt::format("make room in pool {}, and restart quarryd: it makes stores at its start",
+                       pool.name());
+  }
+  if (store.mode() == "unreadable") {
+    return fmt::format("install the build of quarryd that made it; `lvs -o +lv_tags {}` shows its tags",
+                       path);
+  }
+  if (store.mode() == "not-started") {
+    return fmt::format(
+        "bring back its missing disks: quarryd starts it then by itself; `quarryctl repair` says what else "
+        "is "
+        "in the way, and `quarryctl repair {}` starts it from the legs that are there",
+        store.store_id());
+  }
+  if (store.mode() == "read-only" || store.mode() == "failed" || store.mode() == "needs-check") {
+    return fmt::format(
+        "unmount its volumes, stop quarryd, deactivate it (lvchange -an {0}), check its metadata (lvconvert "
+        "--repair {0}), and start quarryd again",
+        path);
+  }
+  if (store.mode() == "not-zeroing") {
+    return fmt::format("`lvchange --zero y {}`", path);
+  }
+  if (store.mode() == "out-of-space") {
+    return fmt::format(
+        "look for volumes in it that are not of Quarry (`quarryctl store show {}/{}`), and "
+        "remove them",
+        pool.name(), store.name());
+  }
+  if (store.condition() == "degraded" || store.condition() == "failed") {
+    return "quarryd repairs its legs when that is due; `quarryctl repair` does it at once and says what is "
+           "in "
+           "the way";
+  }
+  if (store.condition() == "repairing") {
+    return "none is needed: quarryd rebuilds its legs; `quarryctl status` shows the progress";
+  }
+  return store.problem().empty() ? "`quarryctl store list` shows its state"
+                                 : "correct what the text names, and restart quarryd: it makes and grows "
+                                   "stores at its start";
+}
+
+// What is wrong with the store as a whole, and with its legs. For some modes quarryd's own text is little
+// more than the remedy.
+std::string ComplaintOf(const Pool& pool, const Store& store) {
+  std::string text = fmt::format("thin store {} of pool {} is {}", store.name(), pool.name(),
+                                 store.mode() == "rw" ? store.condition() : store.mode());
+  static constexpr auto kSelfEvident =
+      std::to_array<std::string_view>({"out-of-space", "read-only", "failed", "needs-check", "not-zeroing"});
+  const bool tells = std::ranges::find(kSelfEvident, store.mode()) == kSelfEvident.end();
+  text += tells && !store.problem().empty() ? fmt::format(": {}", store.problem()) : "";
+  text += store.detail().empty() ? "" : fmt::format(": {}", store.detail());
+  return text;
+}
+
+void CheckStores(const Pool& pool, std::vector<Problem>& out) {
+  for (const Store& store : pool.stores()) {
+    const CheckStatus status =
+        StatusOf(engine::SeverityOfStore(store.mode(), store.condition(), !store.problem().empty()));
+    if (status != CheckStatus::kOk) {
+      out.push_back(
+          {status, "store", pool.name(), store.store_id(), ComplaintOf(pool, store), RemedyFor(pool, store)});
+    }
+  }
 }
 
 void CheckDisks(const Pool& pool, std::vector<Problem>& out) {
@@ -300,6 +371,7 @@ CheckReport Check(const pb::GetStatusResponse& status, const CheckLimits& limits
       continue;
     }
     CheckDisks(pool, report.problems);
+    CheckStores(pool, report.problems);
     CheckVolumes(pool, report.problems);
     CheckSpace(pool, limits, report.problems);
     report.figures += fmt::format("{}{}", report.figures.empty() ? "" : " ", FiguresOf(pool, limits));

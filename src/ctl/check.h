@@ -50,8 +50,8 @@ struct CheckLimits {
 
 struct Problem {
   CheckStatus status = CheckStatus::kWarning;
-  std::string kind;      // "pool", "disk", "volume", "space", "metadata", "quarryd"
-  std::string pool, id;  // `id`: UUID of the physical volume, or id of the volume; may be empty
+  std::string kind;      // "pool", "disk", "store", "volume", "space", "metadata", "quarryd"
+  std::string pool, id;  // `id`: UUID of the physical volume, or id of the volume or store; may be empty
   std::string text;      // what is wrong, for people
   std::string remedy;
 };

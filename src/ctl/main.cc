@@ -48,6 +48,9 @@ int Main(int argc, char** argv) {
       app.add_subcommand("bucket", "make and delete S3 buckets, and say who may use them");
   bucket->require_subcommand(1)->fallthrough();
   add(*bucket, BucketCommands());
+  CLI::App* const store = app.add_subcommand("store", "look at thin stores and the volumes in them");
+  store->require_subcommand(1)->fallthrough();
+  add(*store, StoreCommands());
   for (const auto& table : {DeclarationCommands(), PoolCommands(), MonitoringCommands(), ServiceCommands(),
                             DiskCommands(), AdoptionCommands(), InquiryCommands(), ReportCommands()}) {
     add(app, table);

@@ -80,6 +80,16 @@ std::string Line(const pb::GetStatusResponse::Volume& volume) {
   return line;
 }
 
+std::string Line(const pb::ThinStore& store) {
+  std::string line = fmt::format("  store   {:<9} {:<18} {:>10}, {:>10} free   {}\n", store.mode(),
+                                 store.name(), Human(store.size_bytes()), Human(store.free_bytes()),
+                                 store.store_id().empty() ? "-" : store.store_id());
+  for (const std::string* const words : {&store.problem(), &store.detail()}) {
+    line += words->empty() ? "" : fmt::format("          {}\n", *words);
+  }
+  return line;
+}
+
 }  // namespace
 
 std::string DeviceName(const std::string& device) {
@@ -122,6 +132,9 @@ std::string StatusPage(const pb::GetStatusResponse& status) {
     page += Headline(pool);
     for (const auto& disk : pool.disks()) {
       page += Line(disk);
+    }
+    for (const auto& store : pool.stores()) {
+      page += Line(store);
     }
     for (const auto& volume : pool.volumes()) {
       page += Line(volume);

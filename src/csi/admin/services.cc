@@ -85,6 +85,48 @@ void Describe(const engine::DeviceReport& device, pb::ListDevicesResponse::Devic
   }
 }
 
+void Describe(const engine::StoreStatus& store, pb::ThinStore& entry) {
+  entry.set_name(store.name);
+  entry.set_mode(std::string(engine::StoreModeName(store.mode)));
+  entry.set_problem(store.problem);
+  entry.set_store_id(store.id);
+  entry.set_logical_volume(store.lv_name);
+  entry.set_layout(store.layout);
+  entry.set_condition(store.condition);
+  entry.set_detail(store.detail);
+  if (store.percent.has_value()) {
+    entry.set_percent(*store.percent);
+  }
+  entry.set_chunk_bytes(ToInt64(store.chunk));
+  entry.set_size_bytes(ToInt64(store.size));
+  entry.set_promised_bytes(ToInt64(store.promised));
+  entry.set_free_bytes(ToInt64(store.free));
+  entry.set_full(store.full);
+  if (store.use.has_value()) {
+    auto& use = *entry.mutable_use();
+    use.set_data_bytes(ToInt64(store.use->data));
+    use.set_metadata_bytes(ToInt64(store.use->metadata));
+    use.set_metadata_size_bytes(ToInt64(store.use->metadata_size));
+  }
+  entry.set_legs(static_cast<uint32_t>(store.legs));
+  entry.set_degraded_legs(static_cast<uint32_t>(store.degraded_legs));
+  entry.set_volumes(static_cast<uint32_t>(store.volumes));
+}
+
+void Describe(const engine::StoreVolume& volume, pb::GetStoreResponse::Volume& entry) {
+  entry.set_kind(volume.kind);
+  entry.set_volume_id(volume.id);
+  entry.set_name(volume.name);
+  entry.set_logical_volume(volume.lv_name);
+  entry.set_size_bytes(ToInt64(volume.size));
+  if (volume.mapped.has_value()) {
+    entry.set_mapped_bytes(ToInt64(*volume.mapped));
+  }
+  if (volume.exclusive.has_value()) {
+    entry.set_exclusive_bytes(ToInt64(*volume.exclusive));
+  }
+}
+
 void FillPool(const engine::PoolStatus& pool, pb::GetStatusResponse::Pool& out) {
   out.set_name(pool.figures.pool);
   out.set_volume_group(pool.group);
@@ -105,6 +147,9 @@ void FillPool(const engine::PoolStatus& pool, pb::GetStatusResponse::Pool& out) 
     entry.set_free_bytes(ToInt64(disk.free));
     entry.set_detail(disk.detail);
     entry.set_leaving(disk.leaving);
+  }
+  for (const engine::StoreStatus& store : pool.stores) {
+    Describe(store, *out.add_stores());
   }
   for (const engine::VolumeStatus& volume : pool.volumes) {
     auto& entry = *out.add_volumes();
@@ -237,6 +282,24 @@ class AdminService final : public pb::Admin::Service {
       for (const engine::PoolStatus& pool : pools) {
         FillPool(pool, *response->add_pools());
       }
+      return Ok();
+    });
+  }
+
+  grpc::Status GetStore(ServerContext* context, const pb::GetStoreRequest* request,
+                        pb::GetStoreResponse* response) override {
+    return edge_.Serve({"GetStore"}, *context, *request, "", [&](Rpc& rpc) -> Status {
+      QUARRY_TRY(CheckRequired("store", request->store()));
+      QUARRY_ASSIGN(
+          const engine::StoreDetail detail,
+          engine_.lifecycle().ShowStore(request->pool(), request->store(), request->exclusive(), rpc.call));
+      response->set_pool(detail.pool);
+      response->set_volume_group(detail.group);
+      Describe(detail.store, *response->mutable_store());
+      for (const engine::StoreVolume& volume : detail.volumes) {
+        Describe(volume, *response->add_volumes());
+      }
+      response->set_unknown(detail.unknown);
       return Ok();
     });
   }

@@ -20,6 +20,8 @@ std::vector<Command> DiskCommands();        // repair, evacuate, replace, scrub
 std::vector<Command> VolumeCommands();
 // create, list and so on: each after the word "bucket".
 std::vector<Command> BucketCommands();
+// list and show: each after the word "store".
+std::vector<Command> StoreCommands();
 std::vector<Command> DeclarationCommands();  // apply
 std::vector<Command> InquiryCommands();      // who, orphans, trace
 std::vector<Command> ReportCommands();       // report

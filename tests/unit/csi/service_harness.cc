@@ -32,6 +32,7 @@ ServiceHarness::ServiceHarness(const HarnessOptions& options)
   mount.AddDirectory("/staging");
   engine::EngineConfig config;
   config.pools = {{"p", "vg0", Bytes{0}}};
+  config.pools.front().stores = options.stores;
   config.default_size = Bytes{64 * kMiB.value};
   config.several_targets = options.several_targets;
   config.ephemeral_max_size = options.ephemeral_max_size;
@@ -42,7 +43,8 @@ ServiceHarness::ServiceHarness(const HarnessOptions& options)
                                .mount = mount,
                                .clock = clock,
                                .udev = udev,
-                               .health = disk_health};
+                               .health = disk_health,
+                               .thin = reader};
   engine = std::make_unique<engine::Engine>(config, world, log_);
   if (options.start) {
     const Status started = engine->lifecycle().Start(Call{});

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <csi/v1/csi.grpc.pb.h>
 #include <grpcpp/grpcpp.h>
@@ -18,6 +19,7 @@
 #include "tests/fakes/fake_erase.h"
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
+#include "tests/fakes/fake_pool_reader.h"
 #include "tests/fakes/fake_udev.h"
 
 namespace quarry::csi {
@@ -35,6 +37,7 @@ struct HarnessOptions {
   bool expand_on_node = false;
   RpcObserver observe = {};
   bucket::BucketApi* buckets = nullptr;
+  std::vector<engine::StoreConfig> stores = {};  // of the pool
 };
 
 // One pool "p" on group "vg0": four disks of 1 GiB, extents of 4 MiB.
@@ -64,6 +67,7 @@ class ServiceHarness {
   fakes::FakeLvm lvm;
   fakes::FakeErase erase;
   fakes::FakeMount mount{dm};
+  fakes::FakePoolReader reader{dm};
   fakes::FakeUdev udev;
   std::shared_ptr<fakes::FakeDiskHealth> disk_health = std::make_shared<fakes::FakeDiskHealth>();
   SystemClock clock;

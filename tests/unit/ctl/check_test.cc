@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include <nlohmann/json.hpp>
 
 namespace quarry::ctl {
@@ -141,6 +143,80 @@ TEST(Check, SpaceThatIsBeingErasedOrZeroedCountsAsFree) {
   const CheckReport report = Check(status, Limits());
   EXPECT_EQ(report.status, CheckStatus::kOk);
   EXPECT_THAT(report.figures, HasSubstr("main_erase_pending=6442450944B;"));
+}
+
+pb::ThinStore& AddStore(pb::GetStatusResponse& status, const std::string& mode) {
+  auto& store = *PoolOf(status).add_stores();
+  store.set_name("fast");
+  store.set_mode(mode);
+  store.set_condition("healthy");
+  store.set_store_id("main.qs");
+  store.set_logical_volume("qs");
+  return store;
+}
+
+TEST(Check, AStoreThatIsWellIsNoProblem) {
+  pb::GetStatusResponse status = Node();
+  AddStore(status, "rw").set_full("its volumes have all of it");
+  EXPECT_EQ(Check(status, Limits()).status, CheckStatus::kOk) << "a store may be promised whole";
+}
+
+TEST(Check, EachModeOfAStoreHasItsStatusAndRemedy) {
+  const std::vector<std::tuple<std::string, CheckStatus, std::string>> modes = {
+      {"out-of-space", CheckStatus::kCritical, "`quarryctl store show main/fast`"},
+      {"read-only", CheckStatus::kCritical, "lvconvert --repair vg/qs"},
+      {"failed", CheckStatus::kCritical, "lvconvert --repair vg/qs"},
+      {"needs-check", CheckStatus::kCritical, "lvconvert --repair vg/qs"},
+      {"not-zeroing", CheckStatus::kCritical, "`lvchange --zero y vg/qs`"},
+      {"not-started", CheckStatus::kCritical, "`quarryctl repair main.qs`"},
+      {"not-made", CheckStatus::kWarning, "make room in pool main, and restart quarryd"},
+      {"unreadable", CheckStatus::kWarning, "vg/qs"},
+      {"unknown", CheckStatus::kWarning, "`quarryctl store list`"},
+      {"word of a later build", CheckStatus::kWarning, "`quarryctl store list`"}};
+  for (const auto& [mode, expected, remedy] : modes) {
+    pb::GetStatusResponse status = Node();
+    AddStore(status, mode);
+    const CheckReport report = Check(status, Limits());
+    EXPECT_EQ(report.status, expected) << mode;
+    ASSERT_EQ(report.problems.size(), 1U) << mode;
+    EXPECT_EQ(report.problems.front().kind, "store");
+    EXPECT_EQ(report.problems.front().id, "main.qs");
+    EXPECT_EQ(report.problems.front().text, "thin store fast of pool main is " + mode);
+    EXPECT_THAT(report.problems.front().remedy, HasSubstr(remedy)) << mode;
+  }
+}
+
+TEST(Check, AProblemOfAStoreIsToldBeforeThoseOfItsVolumes) {
+  pb::GetStatusResponse status = Node();
+  PoolOf(status).mutable_volumes(0)->set_condition("failed");
+  AddStore(status, "not-started").set_problem("a disk is missing");
+  EXPECT_THAT(CheckText(Check(status, Limits())),
+              StartsWith("QUARRY CRITICAL - thin store fast of pool main is not-started: a disk is missing "
+                         "(and 1 more problem)"));
+}
+
+TEST(Check, ARemedyIsToldOnce) {
+  pb::GetStatusResponse status = Node();
+  AddStore(status, "needs-check").set_problem("check it: lvconvert --repair vg/qs");
+  const std::string text = CheckText(Check(status, Limits()));
+  EXPECT_THAT(text, HasSubstr("CRITICAL: thin store fast of pool main is needs-check. Remedy: unmount"));
+}
+
+TEST(Check, LegsAndGrowthOfAStoreAreJudged) {
+  pb::GetStatusResponse status = Node();
+  auto& store = AddStore(status, "rw");
+  store.set_condition("degraded");
+  store.set_detail("data: leg 1 is away");
+  EXPECT_EQ(Check(status, Limits()).status, CheckStatus::kWarning);
+  EXPECT_EQ(Check(status, Limits()).problems.front().text,
+            "thin store fast of pool main is degraded: data: leg 1 is away");
+  store.set_condition("failed");
+  EXPECT_EQ(Check(status, Limits()).status, CheckStatus::kCritical);
+  store.set_condition("healthy");
+  store.clear_detail();
+  store.set_problem("it cannot grow: no room");
+  EXPECT_EQ(Check(status, Limits()).status, CheckStatus::kWarning);
+  EXPECT_THAT(Check(status, Limits()).problems.front().remedy, HasSubstr("restart quarryd"));
 }
 
 TEST(Check, LimitsOfAPoolThatDoesNotExistAreUnknown) {

@@ -126,6 +126,27 @@ TEST(StatusPage, ShowsProblemsAndProgress) {
   EXPECT_THAT(page, HasSubstr("          being checked\n"));
 }
 
+TEST(StatusPage, ShowsThinStores) {
+  pb::GetStatusResponse status;
+  auto& pool = *status.add_pools();
+  auto& store = *pool.add_stores();
+  store.set_name("fast");
+  store.set_mode("rw");
+  store.set_size_bytes(int64_t{8} << 30);
+  store.set_free_bytes(int64_t{3} << 30);
+  store.set_store_id("main.qf");
+  store.set_detail("data: being checked");
+  auto& unmade = *pool.add_stores();
+  unmade.set_name("vast");
+  unmade.set_mode("not-made");
+  unmade.set_problem("no room");
+  const std::string page = StatusPage(status);
+  EXPECT_THAT(page, HasSubstr("  store   rw        fast                    8 GiB,      3 GiB free   main.qf\n"
+                              "          data: being checked\n"));
+  EXPECT_THAT(page, HasSubstr("  store   not-made  vast "));
+  EXPECT_THAT(page, HasSubstr("\n          no room\n"));
+}
+
 TEST(StatusPage, ShowsTheReasonForAPoolThatCannotBeRead) {
   pb::GetStatusResponse status;
   auto& pool = *status.add_pools();
