@@ -17,6 +17,7 @@
 
 namespace quarry::vm {
 
+inline constexpr char kMetrics[] = "/run/quarry-test/metrics.sock";
 inline constexpr char kMarker[] = "a tenant of the thin store was here";
 
 class ThinStoresTest : public DisksUnderLoad {
@@ -29,7 +30,7 @@ class ThinStoresTest : public DisksUnderLoad {
     options.variables = std::move(variables);
     options.pools = {"main=vg,store.fast=" + std::to_string(kStoreSize / kMi) + "MiB type=" + type +
                      " chunk=64KiB"};
-    options.arguments = {"--repair-delay=" + delay};
+    options.arguments = {"--repair-delay=" + delay, std::string("--metrics-address=unix://") + kMetrics};
     StartQuarryd(options);
     ASSERT_FALSE(Pool().empty()) << quarryd().Log();
   }

@@ -3,6 +3,9 @@
 #include <atomic>
 #include <thread>
 
+#include <httplib.h>
+#include <nlohmann/json.hpp>
+
 #include "tests/vm/thin_stores_fixture.h"
 
 namespace quarry::vm {
@@ -152,6 +155,139 @@ TEST_F(ThinStoresTest, AStoreStartsWithoutADiskThatItCanDoWithout) {
   for (const v1::Volume& one : client().List().value) {
     EXPECT_OK(client().Delete(one.volume_id()));
   }
+  EXPECT_TRUE(IsEmptyStore());
+}
+
+nlohmann::json Asked(std::vector<std::string> command) {
+  command.insert(command.begin(), "quarryctl");
+  command.emplace_back("--json");
+  const Outcome asked = Tool(command);
+  EXPECT_TRUE(asked.ok()) << asked.out << asked.err;
+  return nlohmann::json::parse(asked.out, nullptr, false);
+}
+
+// The value of a metric of the store, or -1.
+double StoreMetric(const std::string& name) {
+  httplib::Client http(kMetrics);
+  http.set_address_family(AF_UNIX);
+  const auto answer = http.Get("/metrics");
+  const std::string line = "quarry_store_" + name + "{pool=\"main\",store=\"fast\"} ";
+  for (const std::string& one : Lines(answer ? answer->body : std::string())) {
+    if (one.starts_with(line)) {
+      return std::stod(one.substr(line.size()));
+    }
+  }
+  return -1;
+}
+
+// "used/total" of the kernel's status line: 0 for metadata (in blocks of 4 KiB), 1 for data (in chunks).
+std::pair<int64_t, int64_t> KernelSays(const std::string& pool, int which) {
+  const std::string line = Tool({"dmsetup", "status", "vg-" + pool + "-tpool"}).out;
+  std::istringstream words(line);
+  std::string word;
+  std::vector<std::string> fractions;
+  while (words >> word) {
+    if (word.find('/') != std::string::npos) {
+      fractions.push_back(word);
+    }
+  }
+  EXPECT_GE(fractions.size(), 2U) << line;
+  const std::string text = fractions.size() < 2 ? "0/0" : fractions.at(static_cast<size_t>(which));
+  return {std::stoll(text), std::stoll(text.substr(text.find('/') + 1))};
+}
+
+// Of the volume with this name in the store, as `store show` says.
+int64_t Shown(const nlohmann::json& store, const std::string& name, const std::string& what) {
+  for (const auto& volume : store["volumes"]) {
+    if (volume["name"] == name || volume["logical_volume"] == name) {
+      return volume.contains(what) ? volume[what].get<int64_t>() : -1;
+    }
+  }
+  return -2;
+}
+
+TEST_F(ThinStoresTest, WhatQuarryctlShowsIsWhatTheKernelAndLvmSay) {
+  ASSERT_NO_FATAL_FAILURE(StartWith("raid1"));
+  constexpr int64_t kChunk = 64 << 10;
+  // Without erasing: a snapshot made by hand would keep the volume when it is deleted.
+  auto parameters = TypeParameters("thin");
+  parameters["erase"] = "none";
+  const v1::Volume one = MustCreate({"one", parameters, BlockCapability(), 40 * kMi});
+  const v1::Volume two = MustCreate({"two", parameters, BlockCapability(), 16 * kMi});
+  const std::string target = Publish(one, "one");
+  ASSERT_OK(WritePattern(target, 1, 10 << 20));
+  Sh("sync");
+  const std::string pool = Pool();
+  // The kernel's numbers are at most a second late.
+  EXPECT_TRUE(Eventually([&] { return KernelSays(pool, 1).first == 10 * kMi / kChunk; }));
+  const auto [data, chunks] = KernelSays(pool, 1);
+  const auto [metadata, blocks] = KernelSays(pool, 0);
+
+  const nlohmann::json list = Asked({"store", "list"});
+  ASSERT_EQ(list.size(), 1U) << list;
+  const nlohmann::json& store = list[0];
+  EXPECT_EQ(store["name"], "fast");
+  EXPECT_EQ(store["pool"], "main");
+  EXPECT_EQ(store["mode"], "rw") << store;
+  EXPECT_EQ(store["problem"], "");
+  EXPECT_EQ(store["logical_volume"], pool);
+  EXPECT_EQ(
+      store["size_bytes"],
+      std::stoll(Trim(
+          Tool({"lvs", "--noheadings", "--nosuffix", "--units", "b", "-o", "lv_size", "vg/" + pool}).out)));
+  EXPECT_EQ(store["size_bytes"], chunks * kChunk);
+  EXPECT_EQ(store["chunk_bytes"], kChunk);
+  EXPECT_EQ(store["promised_bytes"], 56 * kMi);
+  EXPECT_EQ(store["free_bytes"], Left());
+  EXPECT_EQ(store["use"]["data_bytes"], data * kChunk);
+  EXPECT_EQ(store["use"]["metadata_bytes"], metadata * 4096);
+  EXPECT_EQ(store["use"]["metadata_size_bytes"], blocks * 4096);
+  EXPECT_EQ(store["legs"], 4);
+  EXPECT_EQ(store["degraded_legs"], 0) << store;
+  EXPECT_EQ(store["volumes"], 2);
+  EXPECT_NEAR(std::stod(Trim(Lvs("data_percent", "vg/" + pool))), 100.0 * data / chunks, 0.01);
+  EXPECT_NEAR(std::stod(Trim(Lvs("metadata_percent", "vg/" + pool))), 100.0 * metadata / blocks, 0.01);
+
+  EXPECT_EQ(StoreMetric("healthy"), 1);
+  EXPECT_EQ(StoreMetric("size_bytes"), static_cast<double>(chunks * kChunk));
+  EXPECT_EQ(StoreMetric("promised_bytes"), static_cast<double>(56 * kMi));
+  EXPECT_EQ(StoreMetric("free_bytes"), static_cast<double>(Left()));
+  EXPECT_EQ(StoreMetric("data_used_bytes"), static_cast<double>(data * kChunk));
+  EXPECT_EQ(StoreMetric("metadata_used_bytes"), static_cast<double>(metadata * 4096));
+  EXPECT_EQ(StoreMetric("volumes"), 2);
+
+  const nlohmann::json before = Asked({"store", "show", "fast", "--exclusive"});
+  EXPECT_EQ(before["unknown"], "");
+  EXPECT_EQ(Shown(before, "one", "mapped_bytes"), 10 * kMi);
+  EXPECT_EQ(Shown(before, "one", "exclusive_bytes"), 10 * kMi);
+  EXPECT_EQ(Shown(before, "two", "mapped_bytes"), 0) << "it was never active";
+  EXPECT_NEAR(std::stod(Trim(Lvs("data_percent", "vg/" + LvOf(one)))), 100.0 * 10 / 40, 0.01);
+
+  // A snapshot by hand shares all chunks, until the volume writes.
+  ASSERT_TRUE(Tool({"lvcreate", "-s", "-n", "by_hand", "vg/" + LvOf(one)}).ok());
+  ASSERT_OK(WritePattern(target, 2, 2 << 20));
+  Sh("sync");
+  const nlohmann::json after = Asked({"store", "show", "main/fast", "--exclusive"});
+  EXPECT_EQ(after["unknown"], "");
+  EXPECT_EQ(Shown(after, "one", "mapped_bytes"), 10 * kMi);
+  EXPECT_EQ(Shown(after, "one", "exclusive_bytes"), 2 * kMi);
+  EXPECT_EQ(Shown(after, "by_hand", "mapped_bytes"), 10 * kMi);
+  EXPECT_EQ(Shown(after, "by_hand", "exclusive_bytes"), 2 * kMi);
+  EXPECT_EQ(after["store"]["promised_bytes"], 96 * kMi) << "a snapshot counts with all of its size";
+  const auto used = [&] { return KernelSays(pool, 1).first * kChunk; };
+  EXPECT_TRUE(Eventually([&] { return used() == 12 * kMi; })) << used();
+  ASSERT_TRUE(Tool({"lvremove", "-y", "vg/by_hand"}).ok());
+  EXPECT_TRUE(Eventually([&] { return used() == 10 * kMi; })) << "what was exclusive came back: " << used();
+
+  const Outcome checked = Tool({"quarryctl", "check"});
+  EXPECT_EQ(checked.out.find("thin store"), std::string::npos) << checked.out;
+  const std::string map = Sh("quarryctl --pool main=vg map --width 100").out;
+  EXPECT_NE(map.find(", thin store\n"), std::string::npos) << map;
+  EXPECT_EQ(map.find("foreign"), std::string::npos) << map;
+  printf("%s%s%s", Tool({"quarryctl", "store", "list"}).out.c_str(),
+         Tool({"quarryctl", "store", "show", "fast", "--exclusive"}).out.c_str(), map.c_str());
+  EXPECT_OK(client().Delete(two.volume_id()));
+  End(one, "one");
   EXPECT_TRUE(IsEmptyStore());
 }
 
