@@ -4,6 +4,8 @@
 // also if they differ in height.
 #include "thin/difference.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace quarry::thin {
@@ -73,18 +75,32 @@ class Comparison {
   Comparison(MetadataReader& reader, Side base, Side target, const ChangeVisitor& visit, const Call& call)
       : reader_(reader), base_(std::move(base)), target_(std::move(target)), runs_(visit), call_(call) {}
 
-  Status Run() {
+  // Ends beyond `from` as soon as the reader has read `last_read` blocks.
+  Result<uint64_t> Run(uint64_t from, uint64_t last_read) {
     while (!base_.cursor.at_end() || !target_.cursor.at_end()) {
+      if (reader_.reads() >= last_read && Place() > from) {
+        const uint64_t place = Place();
+        runs_.Flush();
+        return place;
+      }
       QUARRY_ASSIGN(const bool more, Step());
       if (!more) {
-        return Ok();
+        return kWholeDevice;
       }
     }
     runs_.Flush();
-    return Ok();
+    return kWholeDevice;
   }
 
  private:
+  // All blocks before this one were compared. At least one side is not at its end.
+  uint64_t Place() const {
+    const auto place = [](const TreeCursor& cursor) {
+      return cursor.at_end() ? UINT64_MAX : cursor.at_node() ? cursor.low() : cursor.key();
+    };
+    return std::min(place(base_.cursor), place(target_.cursor));
+  }
+
   // False: the visitor wants no more.
   Result<bool> Step() {
     TreeCursor& base = base_.cursor;
@@ -150,16 +166,18 @@ class Comparison {
 
 }  // namespace
 
-Status WalkDifference(MetadataReader& reader, DeviceId base, DeviceId target, uint64_t from,
-                      const ChangeVisitor& visit, const Call& call) {
+Result<uint64_t> WalkDifference(MetadataReader& reader, DeviceId base, DeviceId target, uint64_t from,
+                                const ChangeVisitor& visit, const Call& call, uint64_t most_reads) {
+  const uint64_t before = reader.reads();
+  const uint64_t last_read = most_reads > UINT64_MAX - before ? UINT64_MAX : before + most_reads;
   QUARRY_ASSIGN(const Tree base_tree, reader.FindTree(base, call));
   QUARRY_ASSIGN(const Tree target_tree, reader.FindTree(target, call));
   if (base_tree.root == target_tree.root) {
-    return Ok();
+    return kWholeDevice;
   }
   QUARRY_ASSIGN(Side base_side, MakeSide(reader, base_tree, from, call));
   QUARRY_ASSIGN(Side target_side, MakeSide(reader, target_tree, from, call));
-  return Comparison(reader, std::move(base_side), std::move(target_side), visit, call).Run();
+  return Comparison(reader, std::move(base_side), std::move(target_side), visit, call).Run(from, last_read);
 }
 
 }  // namespace quarry::thin

@@ -33,11 +33,19 @@ struct ChangedRun {
 // Gets each run, and returns false to end the walk.
 using ChangeVisitor = std::function<bool(const ChangedRun&)>;
 
+// What a walk returns that came to the end of the device.
+inline constexpr uint64_t kWholeDevice = UINT64_MAX;
+
 // The runs in which `target` differs from `base`, from thin block `from` on, in order. Adjacent blocks of the
 // same change are one run. A backup that has `base` needs all three kinds: without kRemoved it would keep
 // discarded bytes. To continue later, give the end of the last run as `from`. kNotFound: the pool lacks one
 // of the devices.
-Status WalkDifference(MetadataReader& reader, DeviceId base, DeviceId target, uint64_t from,
-                      const ChangeVisitor& visit, const Call& call);
+//
+// A walk that has read `most_reads` blocks ends, once it has got beyond `from`. The result is where a next
+// one goes on: all changes before that thin block were visited. kWholeDevice: there are none behind it.
+// Without a meaning if the visitor has ended the walk.
+Result<uint64_t> WalkDifference(MetadataReader& reader, DeviceId base, DeviceId target, uint64_t from,
+                                const ChangeVisitor& visit, const Call& call,
+                                uint64_t most_reads = UINT64_MAX);
 
 }  // namespace quarry::thin

@@ -8,6 +8,7 @@
 
 #include "thin/exclusive.h"
 #include "thin/pool_reader.h"
+#include "thin/walked_ranges.h"
 
 namespace quarry::thin {
 namespace {
@@ -142,6 +143,18 @@ Result<OwnRanges> PoolReader::Exclusive(const std::string& metadata, uint32_t id
   }
   out.whole = true;
   return out;
+}
+
+Result<WalkedRanges> PoolReader::Allocated(const std::string& metadata, uint32_t id, Bytes from,
+                                           const WalkLimit& limit, const Call& call) {
+  QUARRY_ASSIGN(std::shared_ptr<BlockSource> source, OpenDevice(metadata));
+  return FindAllocated(std::move(source), id, from, limit, call).Context(metadata);
+}
+
+Result<WalkedRanges> PoolReader::Different(const std::string& metadata, uint32_t base, uint32_t target,
+                                           Bytes from, const WalkLimit& limit, const Call& call) {
+  QUARRY_ASSIGN(std::shared_ptr<BlockSource> source, OpenDevice(metadata));
+  return FindDifferent(std::move(source), base, target, from, limit, call).Context(metadata);
 }
 
 }  // namespace quarry::thin

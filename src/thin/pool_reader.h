@@ -17,6 +17,10 @@ class PoolReader final : public PoolReaderApi {
                               const Call& call) override;
   Result<OwnRanges> Exclusive(const std::string& metadata, uint32_t id, Bytes from, size_t most,
                               const Call& call) override;
+  Result<WalkedRanges> Allocated(const std::string& metadata, uint32_t id, Bytes from, const WalkLimit& limit,
+                                 const Call& call) override;
+  Result<WalkedRanges> Different(const std::string& metadata, uint32_t base, uint32_t target, Bytes from,
+                                 const WalkLimit& limit, const Call& call) override;
 };
 
 }  // namespace quarry::thin

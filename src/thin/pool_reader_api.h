@@ -39,6 +39,20 @@ struct OwnRanges {
   bool whole = false;             // there are none behind the last range
 };
 
+// How much one call may do, both at least 1. A call reads some blocks more than `reads` if it would get
+// nowhere otherwise.
+struct WalkLimit {
+  size_t ranges = 0;   // in the answer
+  uint64_t reads = 0;  // blocks of metadata, of 4 KiB
+};
+
+// What a bounded walk through the mappings of a thin device has found.
+struct WalkedRanges {
+  std::vector<ByteRange> ranges;  // of the thin device: ascending, whole chunks, never adjacent
+  Bytes end;                      // all before this is in `ranges`. The next call goes on from here.
+  bool whole = false;             // there is nothing behind `end`
+};
+
 // `metadata` is the path of the pool's metadata device. The caller has reserved the metadata snapshot; the
 // answers are those of that moment. kNotFound: the pool has no device of this id. kPrecondition: no metadata
 // snapshot is reserved. kCorrupt: the metadata are damaged. kUnavailable: the metadata device is not there.
@@ -70,6 +84,16 @@ class PoolReaderApi {
   // made of it.
   virtual Result<OwnRanges> Exclusive(const std::string& metadata, uint32_t id, Bytes from, size_t most,
                                       const Call& call) = 0;
+
+  // The bytes that the device maps, shared or not, from the chunk on that has `from`.
+  virtual Result<WalkedRanges> Allocated(const std::string& metadata, uint32_t id, Bytes from,
+                                         const WalkLimit& limit, const Call& call) = 0;
+
+  // The chunks that two devices have in different places, or only one of them has, from the chunk on that has
+  // `from`. If neither device is ever written to, all others have equal bytes in both. Takes as long as
+  // reading what the devices do not share (difference.h).
+  virtual Result<WalkedRanges> Different(const std::string& metadata, uint32_t base, uint32_t target,
+                                         Bytes from, const WalkLimit& limit, const Call& call) = 0;
 };
 
 }  // namespace quarry::thin

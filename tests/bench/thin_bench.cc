@@ -16,6 +16,7 @@
 #include "tests/unit/thin/thin_tools.h"
 #include "thin/difference.h"
 #include "thin/exclusive.h"
+#include "thin/pool_reader.h"
 
 namespace quarry::bench {
 namespace {
@@ -112,6 +113,24 @@ Ours DifferenceTo(thin::DeviceId target) {
   };
 }
 
+// As quarryd reads a list of changed blocks: in bounded steps, each of which opens the metadata again.
+Result<uint64_t> InSteps(const std::string& path, thin::DeviceId target) {
+  thin::PoolReader reader;
+  uint64_t bytes = 0;
+  Bytes at;
+  while (true) {
+    QUARRY_ASSIGN(const thin::WalkedRanges part,
+                  reader.Different(path, kBefore, target, at, {.ranges = 4096, .reads = 4096}, Call{}));
+    for (const thin::ByteRange& range : part.ranges) {
+      bytes += range.length.value;
+    }
+    if (part.whole) {
+      return bytes / 65536;
+    }
+    at = part.end;
+  }
+}
+
 Result<uint64_t> Walk(thin::MetadataReader& reader) {
   uint64_t blocks = 0;
   const auto count = [&](const thin::MappingRun& run) { return blocks += run.length, true; };
@@ -134,6 +153,13 @@ void CompareAll(const std::string& folder) {
           kChanged, delta(kScattered));
   Compare("thin.difference.together", "1,000 of 10^6 : thin_delta", 0.1, path, DifferenceTo(kTogether),
           kChanged, delta(kTogether));
+  const auto steps = [&](thin::DeviceId target) {
+    return [&path, target](thin::MetadataReader&) { return InSteps(path, target); };
+  };
+  Compare("thin.steps.scattered", "1,000 of 10^6, as a list of changed blocks : thin_delta", 0.1, path,
+          steps(kScattered), kChanged, delta(kScattered));
+  Compare("thin.steps.together", "1,000 of 10^6, as a list of changed blocks : thin_delta", 0.1, path,
+          steps(kTogether), kChanged, delta(kTogether));
   Compare("thin.walk", "10^6 mappings : thin_dump", 0.5, path, Walk, kMappings,
           {"thin_dump", "-m", "--dev-id", "1", path});
   Compare("thin.exclusive", "3 devices : thin_ls", 0.5, path, Exclusive, kChanged,

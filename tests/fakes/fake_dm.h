@@ -66,6 +66,10 @@ class FakeDm : public dm::DmApi {
                                           size_t most);
   Result<thin::OwnRanges> ExclusiveOfThin(const std::string& metadata, dm::ThinId id, Bytes from,
                                           size_t most);
+  Result<thin::WalkedRanges> AllocatedOfThin(const std::string& metadata, dm::ThinId id, Bytes from,
+                                             const thin::WalkLimit& limit);
+  Result<thin::WalkedRanges> DifferenceOfThins(const std::string& metadata, dm::ThinId base,
+                                               dm::ThinId target, Bytes from, const thin::WalkLimit& limit);
   // A device of the pool becomes active. kNotFound: the pool has no device with this id.
   Status AddThin(const std::string& uuid, const std::string& name, const std::string& pool, dm::ThinId id,
                  Bytes size, bool read_only = false);

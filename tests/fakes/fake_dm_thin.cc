@@ -173,6 +173,39 @@ std::vector<thin::ByteRange> FakeThinPool::Exclusive(dm::ThinId id) {
   return out;
 }
 
+thin::WalkedRanges FakeThinPool::Walked(std::optional<dm::ThinId> base, dm::ThinId target, Bytes from,
+                                        const thin::WalkLimit& limit) {
+  Settle();
+  // Whether a chunk that one of them has is different.
+  std::map<uint64_t, bool> chunks;
+  for (const auto& [chunk, block] : thins_.at(target).blocks) {
+    chunks[chunk] = true;
+  }
+  for (const auto& [chunk, block] :
+       base.has_value() ? thins_.at(*base).blocks : std::map<uint64_t, uint64_t>()) {
+    const auto now = thins_.at(target).blocks.find(chunk);
+    chunks[chunk] = now == thins_.at(target).blocks.end() || now->second != block;
+  }
+  thin::WalkedRanges out;
+  uint64_t reads = 0;
+  for (auto one = chunks.lower_bound(from.value / chunk_.value); one != chunks.end(); ++one) {
+    const Bytes at{one->first * chunk_.value};
+    const bool adjacent = !out.ranges.empty() && out.ranges.back().end() == at;
+    if (++reads > limit.reads || (one->second && !adjacent && out.ranges.size() == limit.ranges)) {
+      out.end = at;
+      return out;
+    }
+    if (one->second && adjacent) {
+      out.ranges.back().length = out.ranges.back().length + chunk_;
+    } else if (one->second) {
+      out.ranges.push_back({at, chunk_});
+    }
+  }
+  out.end = {UINT64_MAX};
+  out.whole = true;
+  return out;
+}
+
 int FakeThinPool::Create(dm::ThinId id) {
   return thins_.try_emplace(id, Thin{MakeFakeFile(fmt::format("dm:thin{}", id)), {}}).second ? 0 : EEXIST;
 }
@@ -347,6 +380,29 @@ Result<thin::MappedRanges> FakeDm::MappedOfThin(const std::string& metadata, dm:
     out.whole = false;
   }
   return out;
+}
+
+Result<thin::WalkedRanges> FakeDm::AllocatedOfThin(const std::string& metadata, dm::ThinId id, Bytes from,
+                                                   const thin::WalkLimit& limit) {
+  const std::lock_guard lock(mutex_);
+  QUARRY_ASSIGN(FakeThinPool* const pool, ReservedPool(metadata));
+  if (pool->FileOf(id) < 0) {
+    return Error(Code::kNotFound, fmt::format("no thin device {}", id));
+  }
+  return pool->Walked(std::nullopt, id, from, limit);
+}
+
+Result<thin::WalkedRanges> FakeDm::DifferenceOfThins(const std::string& metadata, dm::ThinId base,
+                                                     dm::ThinId target, Bytes from,
+                                                     const thin::WalkLimit& limit) {
+  const std::lock_guard lock(mutex_);
+  QUARRY_ASSIGN(FakeThinPool* const pool, ReservedPool(metadata));
+  for (const dm::ThinId id : {base, target}) {
+    if (pool->FileOf(id) < 0) {
+      return Error(Code::kNotFound, fmt::format("no thin device {}", id));
+    }
+  }
+  return pool->Walked(base, target, from, limit);
 }
 
 Status FakeDm::AddThin(const std::string& uuid, const std::string& name, const std::string& pool,

@@ -1,6 +1,7 @@
 // The metadata of the thin pools of a FakeDm.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -15,7 +16,8 @@
 
 namespace quarry::fakes {
 
-// `dm` must outlive it. Faults: "Device", "Mapped", "Exclusive", "MappedBytes", "ExclusiveBytes".
+// `dm` must outlive it. Faults: "Device", "Mapped", "Exclusive", "MappedBytes", "ExclusiveBytes",
+// "Allocated", "Different".
 class FakePoolReader final : public thin::PoolReaderApi {
  public:
   explicit FakePoolReader(FakeDm& dm) : dm_(dm) {}
@@ -38,8 +40,23 @@ class FakePoolReader final : public thin::PoolReaderApi {
     return dm_.ExclusiveOfThin(metadata, id, from, most);
   }
 
+  Result<thin::WalkedRanges> Allocated(const std::string& metadata, uint32_t id, Bytes from,
+                                       const thin::WalkLimit& limit, const Call& /*call*/) override {
+    QUARRY_TRY(faults.Check("Allocated"));
+    return dm_.AllocatedOfThin(metadata, id, from, Capped(limit));
+  }
+  Result<thin::WalkedRanges> Different(const std::string& metadata, uint32_t base, uint32_t target,
+                                       Bytes from, const thin::WalkLimit& limit,
+                                       const Call& /*call*/) override {
+    QUARRY_TRY(faults.Check("Different"));
+    return dm_.DifferenceOfThins(metadata, base, target, from, Capped(limit));
+  }
+
   // Called before each answer of Exclusive().
   void OnExclusive(std::function<void()> hook) { on_exclusive_ = std::move(hook); }
+
+  // Allocated() and Different() read at most so many blocks, whatever their limit is.
+  void LimitReads(uint64_t most) { most_reads_ = most; }
 
   Faults faults;
 
@@ -72,9 +89,13 @@ class FakePoolReader final : public thin::PoolReaderApi {
     }
     return out;
   }
+  thin::WalkLimit Capped(const thin::WalkLimit& limit) const {
+    return {.ranges = limit.ranges, .reads = std::min(limit.reads, most_reads_)};
+  }
 
   FakeDm& dm_;
   std::function<void()> on_exclusive_;
+  uint64_t most_reads_ = UINT64_MAX;
 };
 
 }  // namespace quarry::fakes

@@ -49,6 +49,15 @@ class NoMetadata final : public thin::PoolReaderApi {
                                     size_t /*most*/, const Call& /*call*/) override {
     return Error(Code::kUnavailable, metadata + ": this test has no thin pools");
   }
+  Result<thin::WalkedRanges> Allocated(const std::string& metadata, uint32_t /*id*/, Bytes /*from*/,
+                                       const thin::WalkLimit& /*limit*/, const Call& /*call*/) override {
+    return Error(Code::kUnavailable, metadata + ": this test has no thin pools");
+  }
+  Result<thin::WalkedRanges> Different(const std::string& metadata, uint32_t /*base*/, uint32_t /*target*/,
+                                       Bytes /*from*/, const thin::WalkLimit& /*limit*/,
+                                       const Call& /*call*/) override {
+    return Error(Code::kUnavailable, metadata + ": this test has no thin pools");
+  }
 };
 
 }  // namespace
