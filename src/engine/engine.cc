@@ -12,6 +12,7 @@ Engine::Engine(EngineConfig config, World world, const Logger& log)
       bucket_volumes_(*parts_, Realm::kBuckets),
       snapshots_(*parts_),
       group_snapshots_(*parts_),
+      changed_blocks_(*parts_),
       mounts_(*parts_),
       bucket_mounts_(*parts_, Realm::kBuckets),
       disks_(*parts_),

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "engine/adoption.h"
+#include "engine/changed_blocks.h"
 #include "engine/disks.h"
 #include "engine/group_snapshots.h"
 #include "engine/lifecycle.h"
@@ -30,6 +31,7 @@ class Engine {
   Volumes& volumes() { return volumes_; }
   Snapshots& snapshots() { return snapshots_; }
   GroupSnapshots& group_snapshots() { return group_snapshots_; }
+  ChangedBlocks& changed_blocks() { return changed_blocks_; }
   Mounts& mounts() { return mounts_; }
   // The same faces for the volumes of buckets (Realm::kBuckets).
   Volumes& bucket_volumes() { return bucket_volumes_; }
@@ -44,6 +46,7 @@ class Engine {
   Volumes volumes_, bucket_volumes_;
   Snapshots snapshots_;
   GroupSnapshots group_snapshots_;
+  ChangedBlocks changed_blocks_;
   Mounts mounts_, bucket_mounts_;
   Disks disks_;
   Upkeep upkeep_;
