@@ -90,10 +90,16 @@ grpc::Status Edge::Serve(const RpcName& name, const grpc::ServerContext& context
                          const google::protobuf::Message& request, std::string_view volume,
                          const std::function<Status(Rpc&)>& body) {
   const auto start = std::chrono::steady_clock::now();
-  const CancelWatch::Watched watched(watch_, [&context] { return context.IsCancelled(); });
+  const SteadyTime deadline = SteadyDeadline(context.deadline());
+  const CancelWatch::Watched watched(watch_, [&context, deadline, streams = name.streams] {
+    if (streams && std::chrono::steady_clock::now() > deadline) {
+      context.TryCancel();
+    }
+    return context.IsCancelled();
+  });
   const auto record = std::make_shared<CallRecord>(TraceIdOf(context));
   const LogTrace trace(record->id());
-  Rpc rpc{.call = {SteadyDeadline(context.deadline()), watched.token(), dialect_.patient, record},
+  Rpc rpc{.call = {deadline, watched.token(), dialect_.patient, record},
           .volume = Clip(volume, kMaxText),
           .note = ""};
   CallFacts facts{.record = record,

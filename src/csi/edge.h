@@ -62,6 +62,9 @@ using RpcObserver = std::function<void(const RpcOutcome&)>;
 struct RpcName {
   std::string_view method;      // "CreateVolume"
   bool changes_things = false;  // a success is logged at info if true, else at debug
+  // The response is a stream. A caller that does not read it makes the body wait for as long as the RPC
+  // lives, so the RPC is cancelled at the deadline of the call.
+  bool streams = false;
 };
 
 // Thread-safe; outlives the services that use it.

@@ -90,6 +90,9 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, engine
       if (version.group_controller != nullptr) {
         s.services.push_back(version.group_controller);
       }
+      if (version.snapshot_metadata != nullptr) {
+        s.services.push_back(version.snapshot_metadata);
+      }
     }
     if (config.mode != Mode::kController) {
       s.services.push_back(version.node);

@@ -16,6 +16,7 @@ namespace quarry::csi {
 struct Services {
   std::shared_ptr<grpc::Service> identity, controller, node;
   std::shared_ptr<grpc::Service> group_controller = nullptr;  // nullptr: the version has none
+  std::shared_ptr<grpc::Service> snapshot_metadata = nullptr;
 };
 
 // The arguments outlive the services.

@@ -66,6 +66,40 @@ Result<engine::CapacityResult> Capacity(engine::Engine& engine, const pb::GetCap
   return none;
 }
 
+// Ranges that are read from the store at a time.
+constexpr size_t kBatch = 4096;
+
+// Sends all batches that `read` gives, from the offset of the question on.
+template <typename Read, typename Response>
+Status StreamBlocks(const BlockQuestion& question, const Read& read, const Send<Response>& send, Rpc& rpc) {
+  uint64_t ranges = 0;
+  Bytes at = question.offset;
+  for (bool more = true; more;) {
+    QUARRY_ASSIGN(const engine::ChangedBatch batch, read(at));
+    Response message;
+    message.set_block_metadata_type(pb::VARIABLE_LENGTH);
+    message.set_volume_capacity_bytes(ToInt64(batch.capacity));
+    for (size_t i = 0; i < batch.ranges.size(); ++i) {
+      auto& range = *message.add_block_metadata();
+      range.set_byte_offset(ToInt64(batch.ranges[i].offset));
+      range.set_size_bytes(ToInt64(batch.ranges[i].length));
+      const bool full = static_cast<size_t>(message.block_metadata_size()) == question.most;
+      if (!full && i + 1 < batch.ranges.size()) {
+        continue;
+      }
+      if (!send(message)) {
+        return Error(Code::kCancelled, "the caller has ended the stream, or did not read it in time");
+      }
+      message.clear_block_metadata();
+    }
+    ranges += batch.ranges.size();
+    at = batch.end;
+    more = !batch.whole;
+  }
+  rpc.note = fmt::format("{} ranges", ranges);
+  return Ok();
+}
+
 }  // namespace
 
 Status Calls::GetPluginInfo(const pb::GetPluginInfoRequest&, pb::GetPluginInfoResponse& response,
@@ -86,6 +120,9 @@ Status Calls::GetPluginCapabilities(const pb::GetPluginCapabilitiesRequest&,
         pb::PluginCapability::VolumeExpansion::ONLINE);
     if (engine_.group_snapshots().AreOffered()) {
       response.add_capabilities()->mutable_service()->set_type(Offer::GROUP_CONTROLLER_SERVICE);
+    }
+    if (engine_.changed_blocks().IsOffered()) {
+      response.add_capabilities()->mutable_service()->set_type(Offer::SNAPSHOT_METADATA_SERVICE);
     }
   }
   return Ok();
@@ -266,6 +303,27 @@ Status Calls::GetVolumeGroupSnapshot(const pb::GetVolumeGroupSnapshotRequest& re
                                               rpc.call));
   Fill(*response.mutable_group_snapshot(), group, plugin_.here, Alpha());
   return Ok();
+}
+
+Status Calls::GetMetadataAllocated(const pb::GetMetadataAllocatedRequest& request,
+                                   const Send<pb::GetMetadataAllocatedResponse>& send, Rpc& rpc) const {
+  QUARRY_ASSIGN(const BlockQuestion question, ParseBlocks(request));
+  rpc.volume = request.snapshot_id();
+  const auto read = [&](Bytes offset) {
+    return engine_.changed_blocks().Allocated(request.snapshot_id(), offset, kBatch, rpc.call);
+  };
+  return StreamBlocks(question, read, send, rpc);
+}
+
+Status Calls::GetMetadataDelta(const pb::GetMetadataDeltaRequest& request,
+                               const Send<pb::GetMetadataDeltaResponse>& send, Rpc& rpc) const {
+  QUARRY_ASSIGN(const BlockQuestion question, ParseBlocks(request));
+  rpc.volume = request.target_snapshot_id();
+  const auto read = [&](Bytes offset) {
+    return engine_.changed_blocks().Delta(request.base_snapshot_id(), request.target_snapshot_id(), offset,
+                                          kBatch, rpc.call);
+  };
+  return StreamBlocks(question, read, send, rpc);
 }
 
 Status Calls::ControllerExpandVolume(const pb::ControllerExpandVolumeRequest& request,

@@ -4,6 +4,7 @@
 // Each call fills its response only if it succeeds.
 #pragma once
 
+#include <functional>
 #include <string_view>
 
 #include <csi/v1/csi.pb.h>
@@ -38,6 +39,10 @@ inline constexpr Rules kAdminRules{"1.13", false, engine::TargetOwner::kCaller, 
 inline constexpr Rules kV0Rules{"0.3", false, engine::TargetOwner::kCaller, false, false, false};
 inline constexpr Rules kV0_1Rules{"0.1", false, engine::TargetOwner::kCaller, false, false, false};
 
+// Sends one message of a stream. May wait until the caller has read earlier ones. False: the caller is gone.
+template <typename Response>
+using Send = std::function<bool(const Response&)>;
+
 // Callable from any thread. The arguments outlive the object.
 class Calls {
  public:
@@ -70,6 +75,11 @@ class Calls {
                                    pb::DeleteVolumeGroupSnapshotResponse&, Rpc&) const;
   Status GetVolumeGroupSnapshot(const pb::GetVolumeGroupSnapshotRequest&, pb::GetVolumeGroupSnapshotResponse&,
                                 Rpc&) const;
+  // A list without ranges is a stream without messages. While `send` waits, nothing is held.
+  Status GetMetadataAllocated(const pb::GetMetadataAllocatedRequest&,
+                              const Send<pb::GetMetadataAllocatedResponse>& send, Rpc&) const;
+  Status GetMetadataDelta(const pb::GetMetadataDeltaRequest&, const Send<pb::GetMetadataDeltaResponse>& send,
+                          Rpc&) const;
   // False: ControllerExpandVolume answers UNIMPLEMENTED.
   bool OffersControllerExpand() const { return rules_.v1_features && !plugin_.expand_on_node; }
   Status ControllerExpandVolume(const pb::ControllerExpandVolumeRequest&, pb::ControllerExpandVolumeResponse&,

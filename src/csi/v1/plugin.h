@@ -9,7 +9,8 @@
 namespace quarry::csi::v1 {
 
 // Constant once the services run. GetPluginCapabilities must depend on the version only, so no field here may
-// change its response.
+// change its response. It has one exception: SNAPSHOT_METADATA_SERVICE is offered on nodes with thin stores
+// only (engine/changed_blocks.h), because it can answer nothing elsewhere.
 struct Plugin {
   std::string driver_name;
   std::string version;

@@ -63,6 +63,22 @@ Status CheckApart(const AbsolutePath& staging, const AbsolutePath& target) {
   return Ok();
 }
 
+// A message with this many ranges is far below gRPC's limit of 4 MiB.
+constexpr int32_t kMostResults = 4096;
+constexpr int32_t kUsualResults = 256;
+
+Result<BlockQuestion> BlocksFrom(int64_t offset, int32_t max_results) {
+  if (offset < 0) {
+    return Error(Code::kOutOfRange, fmt::format("starting_offset: must not be negative, is {}", offset));
+  }
+  if (max_results < 0) {
+    return Invalid("max_results", fmt::format("must not be negative, is {}", max_results));
+  }
+  return BlockQuestion{
+      .offset = {static_cast<uint64_t>(offset)},
+      .most = static_cast<size_t>(max_results == 0 ? kUsualResults : std::min(max_results, kMostResults))};
+}
+
 }  // namespace
 
 Result<engine::CreateRequest> ParseCreate(const pb::CreateVolumeRequest& request, const NodeTopology& here) {
@@ -145,6 +161,17 @@ Result<CapacityQuestion> ParseCapacity(const pb::GetCapacityRequest& request, co
     return Unsupported("accessible_topology", fmt::format("is not this node ({})", here.node_id()));
   }
   return question;
+}
+
+Result<BlockQuestion> ParseBlocks(const pb::GetMetadataAllocatedRequest& request) {
+  QUARRY_TRY(CheckRequired("snapshot_id", request.snapshot_id()));
+  return BlocksFrom(request.starting_offset(), request.max_results());
+}
+
+Result<BlockQuestion> ParseBlocks(const pb::GetMetadataDeltaRequest& request) {
+  QUARRY_TRY(CheckRequired("base_snapshot_id", request.base_snapshot_id()));
+  QUARRY_TRY(CheckRequired("target_snapshot_id", request.target_snapshot_id()));
+  return BlocksFrom(request.starting_offset(), request.max_results());
 }
 
 Result<ExpandQuestion> ParseExpand(const pb::ControllerExpandVolumeRequest& request) {

@@ -50,6 +50,15 @@ Result<CapacityQuestion> ParseCapacity(const pb::GetCapacityRequest& request, co
 Result<engine::SnapshotRequest> ParseCreateSnapshot(const pb::CreateSnapshotRequest& request,
                                                     const NodeTopology& here);
 
+// Where a list of changed blocks begins, and how many ranges a message of it has at most.
+struct BlockQuestion {
+  Bytes offset;
+  size_t most = 0;
+};
+// kOutOfRange: the offset is negative.
+Result<BlockQuestion> ParseBlocks(const pb::GetMetadataAllocatedRequest& request);
+Result<BlockQuestion> ParseBlocks(const pb::GetMetadataDeltaRequest& request);
+
 struct ExpandQuestion {
   std::string id;
   engine::CapacityRange range;

@@ -1,5 +1,7 @@
 #include "csi/services.h"
 
+#include <semaphore>
+
 #include <csi/v1/csi.grpc.pb.h>
 
 #include "csi/passage.h"
@@ -79,11 +81,51 @@ class NodeService final : public Passage<pb::Node::Service, Wire> {
   QUARRY_RPC(NodeGetInfo, NodeGetInfo, false)
 };
 
+// Lists of changed blocks. Each occupies a thread for as long as its caller takes to read it.
+class SnapshotMetadataService final : public Passage<pb::SnapshotMetadata::Service, Wire> {
+ public:
+  using Passage::Passage;
+
+  grpc::Status GetMetadataAllocated(grpc::ServerContext* context,
+                                    const pb::GetMetadataAllocatedRequest* request,
+                                    grpc::ServerWriter<pb::GetMetadataAllocatedResponse>* writer) final {
+    return Stream("GetMetadataAllocated", context, request, writer, &Calls::GetMetadataAllocated);
+  }
+  grpc::Status GetMetadataDelta(grpc::ServerContext* context, const pb::GetMetadataDeltaRequest* request,
+                                grpc::ServerWriter<pb::GetMetadataDeltaResponse>* writer) final {
+    return Stream("GetMetadataDelta", context, request, writer, &Calls::GetMetadataDelta);
+  }
+
+ private:
+  static constexpr int kMostStreams = 16;
+
+  template <typename Request, typename Response>
+  grpc::Status Stream(std::string_view method, grpc::ServerContext* context, const Request* request,
+                      grpc::ServerWriter<Response>* writer,
+                      Status (Calls::*call)(const Request&, const Send<Response>&, Rpc&) const) {
+    const RpcName name{.method = method, .changes_things = false, .streams = true};
+    return Answer(name, context, request, [&](Rpc& rpc) -> Status {
+      if (!free_.try_acquire()) {
+        return Error(Code::kUnavailable,
+                     "16 lists of changed blocks are being read, which is the most: try again later");
+      }
+      const std::unique_ptr<std::counting_semaphore<kMostStreams>, Release> place(&free_);
+      return (calls_.*call)(*request, [&](const Response& part) { return writer->Write(part); }, rpc);
+    });
+  }
+
+  struct Release {
+    void operator()(std::counting_semaphore<kMostStreams>* places) const { places->release(); }
+  };
+  std::counting_semaphore<kMostStreams> free_{kMostStreams};
+};
+
 }  // namespace
 
 Services MakeServices(const Calls& calls, Edge& edge) {
   return {std::make_shared<IdentityService>(calls, edge), std::make_shared<ControllerService>(calls, edge),
-          std::make_shared<NodeService>(calls, edge), std::make_shared<GroupControllerService>(calls, edge)};
+          std::make_shared<NodeService>(calls, edge), std::make_shared<GroupControllerService>(calls, edge),
+          std::make_shared<SnapshotMetadataService>(calls, edge)};
 }
 
 }  // namespace quarry::csi::v1

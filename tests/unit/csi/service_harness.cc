@@ -33,6 +33,12 @@ ServiceHarness::ServiceHarness(const HarnessOptions& options)
   engine::EngineConfig config;
   config.pools = {{"p", "vg0", Bytes{0}}};
   config.pools.front().stores = options.stores;
+  if (options.store) {
+    config.pools.front().stores = {{.name = "fast",
+                                    .size = kGiB,
+                                    .geometry = *lvm::Geometry::Make({.type = lvm::VolumeType::kStriped}),
+                                    .chunk = {64 * kKiB.value}}};
+  }
   config.default_size = Bytes{64 * kMiB.value};
   config.several_targets = options.several_targets;
   config.ephemeral_max_size = options.ephemeral_max_size;
@@ -68,6 +74,7 @@ ServiceHarness::ServiceHarness(const HarnessOptions& options)
   identity = pb::Identity::NewStub(channel);
   controller = pb::Controller::NewStub(channel);
   node = pb::Node::NewStub(channel);
+  snapshot_metadata = pb::SnapshotMetadata::NewStub(channel);
 }
 
 ServiceHarness::~ServiceHarness() {

@@ -38,6 +38,7 @@ struct HarnessOptions {
   RpcObserver observe = {};
   bucket::BucketApi* buckets = nullptr;
   std::vector<engine::StoreConfig> stores = {};  // of the pool
+  bool store = false;  // the pool has a thin store "fast" of 1 GiB, with chunks of 64 KiB
 };
 
 // One pool "p" on group "vg0": four disks of 1 GiB, extents of 4 MiB.
@@ -85,6 +86,7 @@ class ServiceHarness {
   std::unique_ptr<pb::Identity::Stub> identity;
   std::unique_ptr<pb::Controller::Stub> controller;
   std::unique_ptr<pb::Node::Stub> node;
+  std::unique_ptr<pb::SnapshotMetadata::Stub> snapshot_metadata;
 };
 
 pb::VolumeCapability MountCapability(
