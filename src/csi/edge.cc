@@ -18,9 +18,10 @@ namespace {
 // gRPC carries the message in the trailers. Clients accept 8 KiB of trailers by default.
 constexpr size_t kMaxMessage = 2000;
 
-SteadyTime SteadyDeadline(std::chrono::system_clock::time_point deadline) {
+SteadyTime SteadyDeadline(std::chrono::system_clock::time_point deadline,
+                          std::chrono::milliseconds longest_call) {
   const auto now = std::chrono::system_clock::now();
-  const auto longest = std::chrono::duration_cast<std::chrono::system_clock::duration>(kLongestCall);
+  const auto longest = std::chrono::duration_cast<std::chrono::system_clock::duration>(longest_call);
   // Points in time are compared, not differences. Without a deadline, gRPC reports the last time that the
   // clock can show, and its difference from now would overflow.
   const auto left = deadline > now + longest ? longest : deadline - now;
@@ -90,7 +91,7 @@ grpc::Status Edge::Serve(const RpcName& name, const grpc::ServerContext& context
                          const google::protobuf::Message& request, std::string_view volume,
                          const std::function<Status(Rpc&)>& body) {
   const auto start = std::chrono::steady_clock::now();
-  const SteadyTime deadline = SteadyDeadline(context.deadline());
+  const SteadyTime deadline = SteadyDeadline(context.deadline(), dialect_.longest_call);
   const CancelWatch::Watched watched(watch_, [&context, deadline, streams = name.streams] {
     if (streams && std::chrono::steady_clock::now() > deadline) {
       context.TryCancel();

@@ -27,6 +27,9 @@ namespace quarry::csi {
 // Maps Quarry's error codes to the gRPC codes of one version of an interface.
 using CodeMap = grpc::StatusCode (*)(Code);
 
+// The longest time that any call gets, whatever its deadline. Callers usually set 10 s to 2 min.
+inline constexpr std::chrono::minutes kLongestCall{10};
+
 // How the callers of one version of CSI or COSI differ from others.
 struct Dialect {
   std::string_view version;  // for the log: "v1"
@@ -37,10 +40,8 @@ struct Dialect {
   std::function<std::string(const std::string& peer)> caller = {};
   // The size limits of their requests.
   TextLimit longest = &LongestText;
+  std::chrono::milliseconds longest_call = kLongestCall;
 };
-
-// The longest time that any call gets, whatever its deadline. Callers usually set 10 s to 2 min.
-inline constexpr std::chrono::minutes kLongestCall{10};
 
 // A running RPC, as its body sees it.
 struct Rpc {

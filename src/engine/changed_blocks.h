@@ -34,9 +34,10 @@ struct Parts;  // calls/parts.h
 // a batch may have fewer, and even none, without being the last.
 //
 // kNotFound: no snapshot has this id here, or no longer: a list whose snapshot is deleted ends so.
-// kPrecondition: the snapshot is in no thin store, or its store is unwell. kUnavailable: the store cannot be
-// read now. kCorrupt: its metadata are damaged. Errors about a snapshot begin with the field of CSI that
-// named it. All methods may be called from any thread.
+// kPrecondition: the snapshot is in no thin store, or its store is unwell or out of space for data. kNoSpace:
+// the store is low on metadata. kUnavailable: the store cannot be read now. kCorrupt: its metadata are
+// damaged. Errors about a snapshot begin with the field of CSI that named it. All methods may be called from
+// any thread.
 class ChangedBlocks {
  public:
   // `parts` must outlive this object.

@@ -147,13 +147,13 @@ Result<OwnRanges> PoolReader::Exclusive(const std::string& metadata, uint32_t id
 
 Result<WalkedRanges> PoolReader::Allocated(const std::string& metadata, uint32_t id, Bytes from,
                                            const WalkLimit& limit, const Call& call) {
-  QUARRY_ASSIGN(std::shared_ptr<BlockSource> source, OpenDevice(metadata));
+  QUARRY_ASSIGN(std::shared_ptr<BlockSource> source, OpenMetadataDevice(metadata));
   return FindAllocated(std::move(source), id, from, limit, call).Context(metadata);
 }
 
 Result<WalkedRanges> PoolReader::Different(const std::string& metadata, uint32_t base, uint32_t target,
                                            Bytes from, const WalkLimit& limit, const Call& call) {
-  QUARRY_ASSIGN(std::shared_ptr<BlockSource> source, OpenDevice(metadata));
+  QUARRY_ASSIGN(std::shared_ptr<BlockSource> source, OpenMetadataDevice(metadata));
   return FindDifferent(std::move(source), base, target, from, limit, call).Context(metadata);
 }
 

@@ -173,7 +173,7 @@ std::vector<thin::ByteRange> FakeThinPool::Exclusive(dm::ThinId id) {
   return out;
 }
 
-thin::WalkedRanges FakeThinPool::Walked(std::optional<dm::ThinId> base, dm::ThinId target, Bytes from,
+thin::WalkedRanges FakeThinPool::Walked(std::optional<dm::ThinId> older, dm::ThinId target, Bytes from,
                                         const thin::WalkLimit& limit) {
   Settle();
   // Whether a chunk that one of them has is different.
@@ -182,7 +182,7 @@ thin::WalkedRanges FakeThinPool::Walked(std::optional<dm::ThinId> base, dm::Thin
     chunks[chunk] = true;
   }
   for (const auto& [chunk, block] :
-       base.has_value() ? thins_.at(*base).blocks : std::map<uint64_t, uint64_t>()) {
+       older.has_value() ? thins_.at(*older).blocks : std::map<uint64_t, uint64_t>()) {
     const auto now = thins_.at(target).blocks.find(chunk);
     chunks[chunk] = now == thins_.at(target).blocks.end() || now->second != block;
   }

@@ -37,9 +37,9 @@ class FakeThinPool {
   // Ranges of the data device that only this device has. A block stays where it is, but bytes of the data
   // device are not those of the thin devices.
   std::vector<thin::ByteRange> Exclusive(dm::ThinId id);
-  // As PoolReaderApi::Allocated (no `base`) and Different. Each chunk that one of the devices has takes one
+  // As PoolReaderApi::Allocated (no `older`) and Different. Each chunk that one of the devices has takes one
   // read, whether it differs or not.
-  thin::WalkedRanges Walked(std::optional<dm::ThinId> base, dm::ThinId target, Bytes from,
+  thin::WalkedRanges Walked(std::optional<dm::ThinId> older, dm::ThinId target, Bytes from,
                             const thin::WalkLimit& limit);
   bool WasShared(dm::ThinId id) const { return shared_.contains(id); }
   // 0 or errno, as the kernel's. `active`: the device that the message deletes is.

@@ -43,18 +43,26 @@ class FakePoolReader final : public thin::PoolReaderApi {
   Result<thin::WalkedRanges> Allocated(const std::string& metadata, uint32_t id, Bytes from,
                                        const thin::WalkLimit& limit, const Call& /*call*/) override {
     QUARRY_TRY(faults.Check("Allocated"));
+    if (on_walk_) {
+      on_walk_();
+    }
     return dm_.AllocatedOfThin(metadata, id, from, Capped(limit));
   }
   Result<thin::WalkedRanges> Different(const std::string& metadata, uint32_t base, uint32_t target,
                                        Bytes from, const thin::WalkLimit& limit,
                                        const Call& /*call*/) override {
     QUARRY_TRY(faults.Check("Different"));
+    if (on_walk_) {
+      on_walk_();
+    }
     return dm_.DifferenceOfThins(metadata, base, target, from, Capped(limit));
   }
 
   // Called before each answer of Exclusive().
   void OnExclusive(std::function<void()> hook) { on_exclusive_ = std::move(hook); }
 
+  // Called before each answer of Allocated() and Different().
+  void OnWalk(std::function<void()> hook) { on_walk_ = std::move(hook); }
   // Allocated() and Different() read at most so many blocks, whatever their limit is.
   void LimitReads(uint64_t most) { most_reads_ = most; }
 
@@ -94,7 +102,7 @@ class FakePoolReader final : public thin::PoolReaderApi {
   }
 
   FakeDm& dm_;
-  std::function<void()> on_exclusive_;
+  std::function<void()> on_exclusive_, on_walk_;
   uint64_t most_reads_ = UINT64_MAX;
 };
 

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "base/unique_fd.h"
 #include "tests/unit/thin/thin_tools.h"
 #include "tests/vm/thin_stores_fixture.h"
@@ -25,8 +26,8 @@ namespace quarry::vm {
 namespace {
 
 constexpr int64_t kChunk = 64 * 1024;
-constexpr int64_t kFirstSize = 32 * kMi;
-constexpr int64_t kGrown = 40 * kMi;
+constexpr int64_t kFirstSize = 16 * kMi;
+constexpr int64_t kGrown = 24 * kMi;
 
 using Chunks = std::set<int64_t>;
 
@@ -46,7 +47,7 @@ struct Cut {
 class ChangedBlocksTest : public ThinStoresTest {
  protected:
   ChangedBlocksTest()
-      : ThinStoresTest(320 * kMi),
+      : ThinStoresTest(160 * kMi),
         stub_(v1::SnapshotMetadata::NewStub(
             grpc::CreateChannel(std::string("unix:") + kSocket, grpc::InsecureChannelCredentials()))) {}
 
@@ -133,15 +134,20 @@ class ChangedBlocksTest : public ThinStoresTest {
     const std::string& id = snapshot.snapshot_id();
     const std::string name = SnapshotLv(id);
     std::string bytes(static_cast<size_t>(size), '?');
+    std::string why;
     const bool read = Eventually([&] {
-      if (!Tool({"lvchange", "-ay", "-K", "vg/" + name}).ok()) {
+      const Outcome activated = Tool({"lvchange", "-ay", "-K", "vg/" + name});
+      Tool({"dmsetup", "mknodes"});
+      const UniqueFd file(open(("/dev/mapper/vg-" + name).c_str(), O_RDONLY | O_CLOEXEC));
+      why = activated.err + ErrnoError("open").message();
+      if (!file.valid()) {
         return false;
       }
-      Tool({"vgmknodes", kGroup});
-      const UniqueFd file(open(("/dev/vg/" + name).c_str(), O_RDONLY | O_CLOEXEC));
-      return file.valid() && pread(file.get(), bytes.data(), bytes.size(), 0) == size;
+      const ssize_t got = pread(file.get(), bytes.data(), bytes.size(), 0);
+      why = "read " + std::to_string(got) + ErrnoError(" bytes").message();
+      return got == size;
     });
-    EXPECT_TRUE(read) << "cannot read " << name;
+    EXPECT_TRUE(read) << "cannot read " << name << ": " << why;
     EXPECT_TRUE(Eventually([&] { return Tool({"lvchange", "-an", "vg/" + name}).ok(); }));
     return bytes;
   }
@@ -193,16 +199,16 @@ TEST_F(ChangedBlocksTest, ListsAgreeWithBytesAndTools) {
   ASSERT_FALSE(HasFailure());
   const std::string device = Publish(volume, "used");
   std::vector<Cut> cuts;
-  ASSERT_NO_FATAL_FAILURE(Change(device, kFirstSize / 2, 60));
+  ASSERT_NO_FATAL_FAILURE(Change(device, kFirstSize / 2, 40));
   cuts.push_back(MustCut("first", volume, kFirstSize));
-  ASSERT_NO_FATAL_FAILURE(Change(device, kFirstSize, 24));
+  ASSERT_NO_FATAL_FAILURE(Change(device, kFirstSize, 16));
   cuts.push_back(MustCut("second", volume, kFirstSize));
   ASSERT_OK(client().Expand(volume.volume_id(), kGrown));
   ASSERT_OK(client().NodeExpand(volume.volume_id(), TargetPath("used"), StagingPath("used"), kGrown));
-  ASSERT_NO_FATAL_FAILURE(Change(device, kGrown, 40));
+  ASSERT_NO_FATAL_FAILURE(Change(device, kGrown, 24));
   cuts.push_back(MustCut("third", volume, kGrown));
   ASSERT_FALSE(HasFailure());
-  ASSERT_NO_FATAL_FAILURE(Change(device, kGrown, 10));  // in no snapshot
+  ASSERT_NO_FATAL_FAILURE(Change(device, kGrown, 4));  // in no snapshot
 
   const std::string pool = Pool();
   const std::string metadata = "/dev/mapper/vg-" + pool + "_tmeta";

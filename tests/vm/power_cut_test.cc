@@ -248,7 +248,7 @@ TEST_F(ThinPowerCut, Before) {
   ASSERT_TRUE(Tool({"mkdir", "-p", Staging(3)}).ok());
   ASSERT_OK(client_.Stage(volume, Staging(3), BlockCapability()));
   ASSERT_OK(client_.Publish(volume, Staging(3), Target(3), BlockCapability()));
-  ASSERT_OK(WritePattern(Target(3), 1000, kDataLength));
+  ASSERT_OK(WritePattern(Target(3), 1000, kDataLength - kWritten, kWritten));
   Note("volume " + volume.volume_id());
   (void)quarryd_.release();
 }

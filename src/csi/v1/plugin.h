@@ -9,8 +9,7 @@
 namespace quarry::csi::v1 {
 
 // Constant once the services run. GetPluginCapabilities must depend on the version only, so no field here may
-// change its response. It has one exception: SNAPSHOT_METADATA_SERVICE is offered on nodes with thin stores
-// only (engine/changed_blocks.h), because it can answer nothing elsewhere.
+// change its response. What only thin stores can do is the exception: it is offered on nodes that have some.
 struct Plugin {
   std::string driver_name;
   std::string version;

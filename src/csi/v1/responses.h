@@ -4,7 +4,7 @@
 #include <csi/v1/csi.pb.h>
 
 #include "csi/topology.h"
-#include "engine/group_snapshots.h"
+#include "engine/engine.h"
 #include "engine/lifecycle.h"
 #include "engine/volumes.h"
 

@@ -33,14 +33,15 @@ Error Unknown(const Node& node, const Named& named) {
 }
 
 Result<Found> Find(Node& node, const Named& named, const Call& call) {
-  auto found = node.FindSnapshot(named.id, call);
-  if (!found.has_value()) {
-    return std::move(found.error()).Context(named.field);
+  auto looked = node.FindSnapshot(named.id, call);
+  if (!looked.has_value()) {
+    return std::move(looked.error()).Context(named.field);
   }
-  if (!found->has_value()) {
+  std::optional<Found> found = std::move(*looked);
+  if (!found.has_value()) {
     return Unknown(node, named);
   }
-  return std::move(**found);
+  return std::move(*found);
 }
 
 Status CheckTracked(const Record& record, const Named& named) {
@@ -83,12 +84,14 @@ Status CheckOffset(Bytes offset, const Record& record) {
 }
 
 Result<uint32_t> DeviceOf(const Record& record) {
-  if (record.lv->segments.empty() || !record.lv->segments.front().thin_volume.has_value()) {
+  const auto& segments = record.lv->segments;
+  const auto thin = segments.empty() ? std::nullopt : segments.front().thin_volume;
+  if (!thin.has_value()) {
     return Error(
         Code::kPrecondition,
         fmt::format("{} is no thin volume any more: another program has changed it", InWords(record)));
   }
-  return record.lv->segments.front().thin_volume->device_id;
+  return thin->device_id;
 }
 
 // What the store says must not look like a fault of the request: the store has lost the device of a snapshot
@@ -133,11 +136,10 @@ Result<thin::WalkedRanges> Walk(const Record* base, const Record& target, Bytes 
 }
 
 // What of `walked` lies between `from` and `end`, where the list ends if `last`.
-ChangedBatch Clip(thin::WalkedRanges walked, Bytes from, Bytes end, bool last, Bytes capacity) {
-  ChangedBatch out{.capacity = capacity, .ranges = {}, .end = std::min(walked.end, end)};
+ChangedBatch Clip(const thin::WalkedRanges& walked, Bytes from, Bytes end, bool last, Bytes capacity) {
   const bool complete = walked.whole || walked.end >= end;
-  out.end = complete ? end : walked.end;
-  out.whole = complete && last;
+  ChangedBatch out{
+      .capacity = capacity, .ranges = {}, .end = complete ? end : walked.end, .whole = complete && last};
   for (const thin::ByteRange& range : walked.ranges) {
     const Bytes begin = std::max(range.offset, from);
     const Bytes behind = std::min(range.end(), end);
@@ -173,11 +175,11 @@ Result<ChangedBatch> ReadBatch(Parts& parts, const Named* named_base, const Name
   // What the volume had beyond its size at the base is not in a backup of the base.
   const Bytes compared = named_base == nullptr ? Bytes{} : std::min(base->tags.length, capacity);
   if (offset < compared) {
-    QUARRY_ASSIGN(auto walked, Walk(base, *target, offset, most, node.world, call));
-    return Clip(std::move(walked), offset, compared, compared == capacity, capacity);
+    QUARRY_ASSIGN(const auto walked, Walk(base, *target, offset, most, node.world, call));
+    return Clip(walked, offset, compared, compared == capacity, capacity);
   }
-  QUARRY_ASSIGN(auto walked, Walk(nullptr, *target, offset, most, node.world, call));
-  return Clip(std::move(walked), offset, capacity, true, capacity);
+  QUARRY_ASSIGN(const auto walked, Walk(nullptr, *target, offset, most, node.world, call));
+  return Clip(walked, offset, capacity, true, capacity);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "engine/model/sizing.h"
 #include "engine/model/unmanaged.h"
 #include "engine/model/volume_health.h"
+#include "engine/model/thin_space.h"
 #include "engine/plan/in_use.h"
 #include "engine/plan/metadata_budget.h"
 #include "engine/plan/plan_volume.h"

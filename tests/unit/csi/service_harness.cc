@@ -35,7 +35,7 @@ ServiceHarness::ServiceHarness(const HarnessOptions& options)
   config.pools.front().stores = options.stores;
   if (options.store) {
     config.pools.front().stores = {{.name = "fast",
-                                    .size = kGiB,
+                                    .size = {1536 * kMiB.value},
                                     .geometry = *lvm::Geometry::Make({.type = lvm::VolumeType::kStriped}),
                                     .chunk = {64 * kKiB.value}}};
   }
@@ -50,7 +50,7 @@ ServiceHarness::ServiceHarness(const HarnessOptions& options)
                                .clock = clock,
                                .udev = udev,
                                .health = disk_health,
-                               .thin = reader};
+                               .thin = thin};
   engine = std::make_unique<engine::Engine>(config, world, log_);
   if (options.start) {
     const Status started = engine->lifecycle().Start(Call{});

@@ -38,7 +38,7 @@ struct HarnessOptions {
   RpcObserver observe = {};
   bucket::BucketApi* buckets = nullptr;
   std::vector<engine::StoreConfig> stores = {};  // of the pool
-  bool store = false;  // the pool has a thin store "fast" of 1 GiB, with chunks of 64 KiB
+  bool store = false;  // the pool has a thin store "fast" of 1.5 GiB, with chunks of 64 KiB
 };
 
 // One pool "p" on group "vg0": four disks of 1 GiB, extents of 4 MiB.
@@ -68,7 +68,7 @@ class ServiceHarness {
   fakes::FakeLvm lvm;
   fakes::FakeErase erase;
   fakes::FakeMount mount{dm};
-  fakes::FakePoolReader reader{dm};
+  fakes::FakePoolReader thin{dm};
   fakes::FakeUdev udev;
   std::shared_ptr<fakes::FakeDiskHealth> disk_health = std::make_shared<fakes::FakeDiskHealth>();
   SystemClock clock;

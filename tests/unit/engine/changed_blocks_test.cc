@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -177,10 +180,15 @@ TEST_F(ChangedBlocksTest, BytesBeyondTheBaseAreInTheListAlthoughTheyDidNotChange
   const std::string name = lvm::ParseVolumeId(base_)->lv_name;
   const lvm::Snapshot group = Group();
   const Bytes length{6 * kChunk.value + 512};
-  std::vector<std::string> tags = group->FindLv(name)->tags;
+  const std::vector<std::string> tags = group->FindLv(name)->tags;
   lvm::VolumeTags read = **lvm::ParseTags(tags);
   read.length = length;
-  const lvm::ChangeTags change{.group = "vg0", .name = name, .add = lvm::BuildTags(read), .remove = tags};
+  lvm::ChangeTags change{.group = "vg0", .name = name, .add = {}, .remove = {}};
+  const std::vector<std::string> now = lvm::BuildTags(read);
+  std::ranges::copy_if(now, std::back_inserter(change.add),
+                       [&](const std::string& tag) { return std::ranges::find(tags, tag) == tags.end(); });
+  std::ranges::copy_if(tags, std::back_inserter(change.remove),
+                       [&](const std::string& tag) { return std::ranges::find(now, tag) == now.end(); });
   ASSERT_TRUE(lvm_.Apply(change, Soon()).has_value());
   const uint64_t end = 10 * kChunk.value;
   EXPECT_THAT(Delta(), ElementsAre(Chunks(2, 2), Chunks(5, 1), ByteRange{length, {end - length.value}},
@@ -293,6 +301,19 @@ TEST_F(ChangedBlocksTest, AnUnhealthyStoreIsNoAnswer) {
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code(), Code::kPrecondition);
   EXPECT_THAT(refused.error().message(), HasSubstr("lvconvert --repair"));
+  dm_.ChangeThinPool(PoolUuid(), [](dm::ThinPoolStatus& status) {
+    status.needs_check = false;
+    status.mode = dm::ThinPoolStatus::Mode::kOutOfDataSpace;
+  });
+  const auto full = Blocks().Delta(base_, target_, {}, 10, Soon());
+  ASSERT_FALSE(full.has_value());
+  EXPECT_EQ(full.error().code(), Code::kPrecondition);
+  EXPECT_THAT(full.error().message(), HasSubstr("out of data space"));
+  dm_.ChangeThinPool(PoolUuid(), [](dm::ThinPoolStatus& status) {
+    status.mode = dm::ThinPoolStatus::Mode::kReadWrite;
+    status.metadata_used = status.metadata_total;
+  });
+  EXPECT_EQ(Blocks().Delta(base_, target_, {}, 10, Soon()).error().code(), Code::kNoSpace);
 }
 
 TEST_F(ChangedBlocksTest, TheyAreOfferedWhereAThinStoreIsOrIsWanted) {

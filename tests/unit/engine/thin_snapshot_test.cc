@@ -328,6 +328,83 @@ TEST_F(ThinSnapshotTest, BadInputIsNamed) {
   EXPECT_TRUE(CopyOf("in its own store", {snapshot, true}, 0).has_value()) << "no store needs to be named";
 }
 
+TEST_F(ThinSnapshotTest, ABtrfsThatNothingCouldBeMadeOfHasNoSnapshot) {
+  stores_ = {Store("fast", 70)};
+  Restart();
+  const auto made =
+      engine_->volumes().Create({.name = "one",
+                                 .range = {Bytes{28 * kExtent.value}, Bytes{}},
+                                 .capabilities = {{.access = AccessType::kMount, .fs_type = "btrfs"}},
+                                 .parameters = {{"type", "thin"}}},
+                                Soon());
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  const std::string& id = made->volume.id;
+  mount_.AddDirectory("/stage/one");
+  ASSERT_TRUE(engine_->volumes()
+                  .Stage({id, Path("/stage/one"), {.access = AccessType::kMount, .fs_type = "btrfs"}}, Soon())
+                  .has_value());
+  EXPECT_EQ(Cut("mounted", id).error().code(), Code::kPrecondition) << "its log has what was synced last";
+  ASSERT_TRUE(engine_->volumes().Unstage(id, Path("/stage/one"), Soon()).has_value());
+  mount_.faults.FailNth("CheckCopyable", 1, Error(Code::kPrecondition, "it has a log that was not replayed"));
+  EXPECT_EQ(Cut("unclean", id).error().code(), Code::kPrecondition);
+  EXPECT_TRUE(UntilLvs(2)) << "nothing is left of it";
+  MustCut("clean", id);
+}
+
+TEST_F(ThinSnapshotTest, ACopyHasRoomForAllOfItsSource) {
+  const std::string id = Make("one", 5);
+  const std::string snapshot = MustCut("nightly", id);
+  for (const ContentSource& source : {ContentSource{snapshot, true}, ContentSource{id, false}}) {
+    const auto smaller = CopyOf("two", source, 1);
+    ASSERT_FALSE(smaller.has_value());
+    EXPECT_EQ(smaller.error().code(), Code::kOutOfRange) << smaller.error().message();
+  }
+  EXPECT_TRUE(UntilLvs(3));
+}
+
+// Neither has alone what both of them share.
+TEST_F(ThinSnapshotTest, WhatTwoDeletedOnesShareIsErasedToo) {
+  const std::string id = Make("one", 5);
+  Activate(id);
+  for (uint64_t chunk = 0; chunk < 6; ++chunk) {
+    Write(id, fmt::format("old {}", chunk), chunk * kChunk.value);
+  }
+  const std::string first = MustCut("first", id);
+  const std::string second = MustCut("second", id);
+  Write(id, "new", 0);
+  (void)ChunksUsed();
+  FillData();
+  // The eraser sees all three in one round.
+  reader_.faults.FailAlways("Device", Error(Code::kIo, "unreadable"));
+  DeleteSnapshot(first);
+  DeleteSnapshot(second);
+  DeleteVolume(id);
+  reader_.faults.Clear();
+  Restart();
+  ASSERT_TRUE(UntilLvs(1));
+  uint64_t sum = 0;
+  for (const thin::ByteRange& range : ErasedData()) {
+    sum += range.length.value;
+  }
+  EXPECT_EQ(sum, 7 * kChunk.value) << "six old chunks and a new one";
+}
+
+TEST_F(ThinSnapshotTest, WithoutErasingIsNotForTheLastThatHasTheBytesOfAnother) {
+  const std::string id = Make("one", 5);
+  Activate(id);
+  Write(id, "secret", 0);
+  const auto clone = CopyOf("clone", {id, false}, 0, {{"type", "thin"}, {"erase", "none"}});
+  ASSERT_TRUE(clone.has_value()) << clone.error().message();
+  (void)ChunksUsed();
+  FillData();
+  DeleteVolume(id);
+  ASSERT_TRUE(UntilLvs(2));
+  EXPECT_TRUE(ErasedData().empty()) << "the clone has it";
+  DeleteVolume(clone->volume.id);
+  ASSERT_TRUE(UntilLvs(1));
+  EXPECT_FALSE(ErasedData().empty());
+}
+
 TEST_F(ThinSnapshotTest, AnotherTypeIsAFullCopy) {
   const std::string id = Make("one", 5);
   Activate(id);

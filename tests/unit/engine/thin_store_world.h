@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "engine/engine.h"
+#include "engine/model/catalog.h"
 #include "lvm/names.h"
 #include "tests/fakes/fake_dm.h"
 #include "tests/fakes/fake_erase.h"

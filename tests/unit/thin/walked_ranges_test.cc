@@ -141,6 +141,7 @@ TEST(WalkedRangesTest, AStepReadsLittleEvenWhereNothingDiffers) {
 
 RC_GTEST_PROP(WalkedRangesProperty, AnyStepsFromAnywhereFindWhatTheDevicesDiffer, (uint32_t seed)) {
   const MetadataImage image = testing::RandomPool(seed, 40, 120);
+  const auto source = image.Source(true);
   const uint64_t from = *rc::gen::inRange<uint64_t>(0, 140);
   const WalkLimit limit{.ranges = *rc::gen::inRange<size_t>(1, 8),
                         .reads = *rc::gen::inRange<uint64_t>(1, 40)};
@@ -150,7 +151,7 @@ RC_GTEST_PROP(WalkedRangesProperty, AnyStepsFromAnywhereFindWhatTheDevicesDiffer
       mapped.insert(block);
     }
     const auto allocated = [&](Bytes at, const WalkLimit& most) {
-      return FindAllocated(image.Source(true), target, at, most, Call{});
+      return FindAllocated(source, target, at, most, Call{});
     };
     RC_ASSERT(InSteps(allocated, from, limit) == RangesOf(mapped, from));
     for (const auto& [base, base_mappings] : image.model()) {
@@ -167,7 +168,7 @@ RC_GTEST_PROP(WalkedRangesProperty, AnyStepsFromAnywhereFindWhatTheDevicesDiffer
         }
       }
       const auto delta = [&](Bytes at, const WalkLimit& most) {
-        return FindDifferent(image.Source(true), base, target, at, most, Call{});
+        return FindDifferent(source, base, target, at, most, Call{});
       };
       RC_ASSERT(InSteps(delta, from, limit) == RangesOf(different, from));
     }

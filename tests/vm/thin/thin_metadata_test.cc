@@ -274,7 +274,7 @@ size_t CheckDifferences(MetadataReader& reader, const Pool& pool) {
         }
         return true;
       };
-      const Status walked = WalkDifference(reader, base, target, 0, visit, Call{});
+      const auto walked = WalkDifference(reader, base, target, 0, visit, Call{});
       EXPECT_TRUE(walked.has_value()) << walked.error().message();
       for (uint64_t page = 0; page < base_tags.size(); ++page) {
         EXPECT_TRUE(base_tags[page] == target_tags[page] || chunks.contains(page / kPages))
