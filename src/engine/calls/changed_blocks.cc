@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/calls/parts.h"
+#include "engine/calls/steps.h"
 #include "engine/plan/start_store.h"
 #include "lvm/names.h"
 
@@ -122,12 +122,11 @@ Result<thin::WalkedRanges> Walk(const Record* base, const Record& target, Bytes 
   }
   QUARRY_TRY(StartStore(group, *pool, world, call));
   QUARRY_TRY(HealthyPool(group, *pool, world.dm));
-  QUARRY_ASSIGN(const std::string metadata, MetadataDevice(group, *pool, world.dm));
   const thin::WalkLimit limit{.ranges = most, .reads = kMostReads};
-  QUARRY_ASSIGN(const MetadataHold hold, MetadataHold::Begin(world.dm, lvm::DmUuid(group.uuid, pool->uuid)));
+  QUARRY_ASSIGN(const MetadataHold hold, MetadataHold::Begin(group, *pool, world.dm));
   auto walked = base_device.has_value()
-                    ? world.thin.Different(metadata, *base_device, device, offset, limit, call)
-                    : world.thin.Allocated(metadata, device, offset, limit, call);
+                    ? world.thin.Different(hold.device(), *base_device, device, offset, limit, call)
+                    : world.thin.Allocated(hold.device(), device, offset, limit, call);
   if (!walked.has_value()) {
     return OfStore(std::move(walked.error()))
         .Context(fmt::format("the metadata of thin store {}/{}", group.name, pool->name));
@@ -185,10 +184,7 @@ Result<ChangedBatch> ReadBatch(Parts& parts, const Named* named_base, const Name
 }  // namespace
 
 bool ChangedBlocks::IsOffered() const {
-  return std::ranges::any_of(parts_.node.pools, [](const auto& pool) {
-    const MutexLock lock(pool->catalog_mutex);
-    return !pool->config.stores.empty() || (pool->catalog != nullptr && !pool->catalog->stores.empty());
-  });
+  return HasStores(parts_);
 }
 
 Result<ChangedBatch> ChangedBlocks::Allocated(const std::string& snapshot, Bytes offset, size_t most,

@@ -442,12 +442,11 @@ Status CheckCopySource(const Record& source, const CreateWish& wish) {
   return Ok();
 }
 
-void FillSnapshotWish(CreateWish& wish, const Record& source) {
-  wish.source = {source.tags.id, false};
+void FillCopyWish(CreateWish& wish, const Record& source, ContentSource from, Bytes asked) {
+  wish.source = std::move(from);
   wish.formatted = wish.access.fs_type.empty() ? "" : source.tags.formatted;
   wish.least = ContentLength(source);
-  wish.asked = LeastSize(source);
-  wish.cut = CreateWish::Cut{.length = wish.least};
+  wish.asked = asked;
 }
 
 Status JoinCopy(Parts& parts, const CopyRequest& request, const Call& call) {
@@ -472,13 +471,10 @@ Result<Volume> MakeCopy(Parts& parts, Pool& pool, CreateWish wish, const CopyReq
   const Bytes length = IsBlank(record) ? Bytes{} : ContentLength(record);
   QUARRY_TRY(CheckCopySource(record, wish).Context(field));
   QUARRY_ASSIGN(const CapacityRange range, RangeOf(record, request));
+  FillCopyWish(wish, record, request.source,
+               request.range.required > Bytes{} ? request.range.required : LeastSize(record));
   if (request.to_snapshot) {
-    FillSnapshotWish(wish, record);
-  } else {
-    wish.source = request.source;
-    wish.formatted = wish.access.fs_type.empty() ? "" : record.tags.formatted;
-    wish.least = ContentLength(record);
-    wish.asked = request.range.required > Bytes{} ? request.range.required : LeastSize(record);
+    wish.cut = CreateWish::Cut{.length = wish.least};
   }
   if (wish.profile.thin) {
     auto store = StoreForCopy(record, wish);

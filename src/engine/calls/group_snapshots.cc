@@ -119,13 +119,7 @@ Result<std::vector<Found>> FindSources(Parts& parts, const GroupSnapshotRequest&
 }  // namespace
 
 bool GroupSnapshots::AreOffered() const {
-  return std::ranges::any_of(parts_.node.pools, [&](const std::unique_ptr<Pool>& pool) {
-    if (!pool->config.stores.empty()) {
-      return true;
-    }
-    const auto catalog = parts_.node.Look(*pool, kOthersPatience, Call());
-    return catalog.has_value() && *catalog != nullptr && !(*catalog)->stores.empty();
-  });
+  return HasStores(parts_);
 }
 
 Result<GroupSnapshot> GroupSnapshots::Create(const GroupSnapshotRequest& request, const Call& call) {
@@ -162,7 +156,8 @@ Result<GroupSnapshot> GroupSnapshots::Create(const GroupSnapshotRequest& request
     }
     QUARRY_TRY(CheckCopySource(source.record, wish));
     QUARRY_ASSIGN(wish.profile.store, StoreForCopy(source.record, wish));
-    FillSnapshotWish(wish, source.record);
+    FillCopyWish(wish, source.record, {source.record.tags.id, false}, LeastSize(source.record));
+    wish.cut = CreateWish::Cut{.length = wish.least};
     work->wishes.push_back({.wish = std::move(wish), .origin = &source.record});
   }
   // A large group takes longer than callers wait for one answer.

@@ -68,8 +68,9 @@ Result<std::string> StoreForCopy(const Record& source, const CreateWish& wish);
 // The snapshot to make of `source`, for callers' parameters. Its legs are in sync from the start, where LVM
 // can make them so, so that the snapshot need not wait for it. (snapshots.cc)
 Result<CreateWish> SnapshotWish(const std::string& name, const Parameters& parameters, const Found& source);
-// What it takes over from its volume. (copy.cc)
-void FillSnapshotWish(CreateWish& wish, const Record& source);
+// What a copy takes over from its source. `from`: the source, as the copy's tags name it; `asked`: the size
+// that the caller asked for. (copy.cc)
+void FillCopyWish(CreateWish& wish, const Record& source, ContentSource from, Bytes asked);
 // Whether this volume or snapshot can be the source of the LV that `wish` describes. (copy.cc)
 Status CheckCopySource(const Record& source, const CreateWish& wish);
 
@@ -155,6 +156,8 @@ bool AreLegsAtRest(const World& world, const std::string& dm_uuid);
 // so that the kernel finishes what a reboot has cut off. (snapshots.cc)
 void RestSnapshots(Parts& parts, const std::string& pool_name, const Call& call);
 
+// Whether there is a thin store, or the configuration wants one. (thin_stores.cc)
+bool HasStores(const Parts& parts);
 // Starts the thin stores of the pool, before any LVM command can do so (plan/start_store.h). One that cannot
 // be started is logged; the pool serves without it. The caller has the turn. (thin_stores.cc)
 void StartStores(Parts& parts, Pool& pool, const Catalog& catalog, const Call& call);

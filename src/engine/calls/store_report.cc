@@ -235,14 +235,13 @@ Status ReadMappings(Parts& parts, Pool& pool, const std::string& uuid, bool excl
   out.volumes = VolumesIn(*catalog, *store);
   const lvm::VolumeGroup& group = *catalog->group;
   QUARRY_TRY(HealthyPool(group, *store->lv, world.dm));
-  QUARRY_ASSIGN(const std::string metadata, MetadataDevice(group, *store->lv, world.dm));
-  QUARRY_ASSIGN(const auto hold, MetadataHold::Begin(world.dm, lvm::DmUuid(group.uuid, store->lv->uuid)));
+  QUARRY_ASSIGN(const auto hold, MetadataHold::Begin(group, *store->lv, world.dm));
   const Call limited = call.Within(kLongestHold);
   const std::vector<uint32_t> devices = DevicesOf(*catalog, *store);
-  QUARRY_ASSIGN(const auto mapped, world.thin.MappedBytes(metadata, devices, limited));
+  QUARRY_ASSIGN(const auto mapped, world.thin.MappedBytes(hold.device(), devices, limited));
   SetBytes(*catalog, mapped, &StoreVolume::mapped, out.volumes);
   if (exclusive) {
-    auto counted = world.thin.ExclusiveBytes(metadata, devices, limited);
+    auto counted = world.thin.ExclusiveBytes(hold.device(), devices, limited);
     if (!counted.has_value() && counted.error().code() == Code::kTimeout) {
       return Error(Code::kTimeout,
                    fmt::format("the store has too many mappings to read them all within {} s, for which its "

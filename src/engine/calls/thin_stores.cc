@@ -130,6 +130,13 @@ void Note(Pool& pool, const std::string& store, std::string StoreErrors::* of, c
 
 }  // namespace
 
+bool HasStores(const Parts& parts) {
+  return std::ranges::any_of(parts.node.pools, [](const auto& pool) {
+    const MutexLock lock(pool->catalog_mutex);
+    return !pool->config.stores.empty() || (pool->catalog != nullptr && !pool->catalog->stores.empty());
+  });
+}
+
 void StartStores(Parts& parts, Pool& pool, const Catalog& catalog, const Call& call) {
   for (const Store& store : catalog.stores) {
     // An earlier process may have been killed while it held the metadata. Space that is trimmed meanwhile is

@@ -343,7 +343,7 @@ void Eraser::Round(const std::stop_token& stop) {
       return;
     }
     // The leader of a group goes last: without it, the other members would be snapshots as any.
-    if (BeingMade(pool_, record) || LeadsReady(catalog, record)) {
+    if (BeingMade(pool_, record) || (IsErasing(record) && LeadsReady(catalog, record))) {
       continue;
     }
     const bool left_over = record.tags.state == lvm::VolumeState::kCreating;

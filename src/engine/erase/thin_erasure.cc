@@ -34,27 +34,19 @@ const lvm::LogicalVolume& PoolOf(const Record& record) {
   return *record.group->FindLv(record.lv->pool);
 }
 
-// The metadata of the record's store, held as they are now.
-struct HeldMetadata {
-  std::string device;
-  MetadataHold hold;
-};
-Result<HeldMetadata> HoldMetadata(const Record& record, const World& world) {
-  QUARRY_ASSIGN(std::string device, MetadataDevice(*record.group, PoolOf(record), world.dm));
-  QUARRY_ASSIGN(MetadataHold hold,
-                MetadataHold::Begin(world.dm, lvm::DmUuid(record.group->uuid, PoolOf(record).uuid)));
-  return HeldMetadata{std::move(device), std::move(hold)};
+Result<MetadataHold> HoldMetadata(const Record& record, const World& world) {
+  return MetadataHold::Begin(*record.group, PoolOf(record), world.dm);
 }
 
 // nullopt: the pool has no such device.
 Result<std::optional<thin::MappedRanges>> MappedOf(const Record& record, Bytes from, const World& world,
                                                    const Call& call) {
-  QUARRY_ASSIGN(const HeldMetadata metadata, HoldMetadata(record, world));
-  QUARRY_ASSIGN(const auto there, world.thin.Device(metadata.device, IdOf(record), call));
+  QUARRY_ASSIGN(const MetadataHold hold, HoldMetadata(record, world));
+  QUARRY_ASSIGN(const auto there, world.thin.Device(hold.device(), IdOf(record), call));
   if (!there.has_value()) {
     return std::optional<thin::MappedRanges>();
   }
-  QUARRY_ASSIGN(auto mapped, world.thin.Mapped(metadata.device, IdOf(record), from, kMostRanges, call));
+  QUARRY_ASSIGN(auto mapped, world.thin.Mapped(hold.device(), IdOf(record), from, kMostRanges, call));
   return std::optional(std::move(mapped));
 }
 
@@ -83,9 +75,8 @@ std::vector<ByteRange> Without(const std::vector<ByteRange>& ranges, const std::
 // What only this volume has, and was not erased yet.
 Result<std::vector<ByteRange>> LeftInStore(const Record& record, const ThinErasure& work, const World& world,
                                            const Call& call) {
-  QUARRY_ASSIGN(const HeldMetadata metadata, HoldMetadata(record, world));
-  auto own =
-      world.thin.Exclusive(metadata.device, IdOf(record), Bytes{}, SIZE_MAX, call.Within(kLongestHold));
+  QUARRY_ASSIGN(const MetadataHold hold, HoldMetadata(record, world));
+  auto own = world.thin.Exclusive(hold.device(), IdOf(record), Bytes{}, SIZE_MAX, call.Within(kLongestHold));
   if (!own.has_value()) {
     return std::move(own.error())
         .Context(fmt::format("reading the metadata of thin store {}/{}, which may take {} s at most",
@@ -123,17 +114,9 @@ Status HoldDevice(const Record& record, ThinErasure& work, const World& world, c
 Result<Owner> StoreOwner(const Record& record, const std::vector<ByteRange>& ranges, const World& world) {
   Owner owner = OwnerFor(record);
   QUARRY_ASSIGN(const uint64_t instance, world.dm.Instance(record.DmUuid()));
-  uint32_t highest = 0;
-  for (const lvm::LogicalVolume& lv : record.group->lvs) {
-    for (const lvm::Segment& segment : lv.segments) {
-      if (lv.pool == record.lv->pool && segment.thin_volume.has_value()) {
-        highest = std::max(highest, segment.thin_volume->device_id);
-      }
-    }
-  }
   owner.in_store = Owner::InStore{.device_id = IdOf(record),
                                   .instance = instance,
-                                  .highest_id = highest,
+                                  .highest_id = HighestThinId(*record.group, record.lv->pool),
                                   .ranges = std::make_shared<const std::vector<ByteRange>>(ranges)};
   return owner;
 }

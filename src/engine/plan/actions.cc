@@ -423,22 +423,13 @@ Status Start(const StartStoreAction& a, const World& world, const Call& call) {
   return StartStore(*found.group, *found.pool, world, call);
 }
 
-// LVM gives the id behind the highest of its text (lib/metadata/thin_manip.c, get_free_thin_pool_device_id).
 Status ProveNextDevice(const ProveNextDeviceAction& a, const World& world, const Call& call) {
   QUARRY_ASSIGN(const FoundPool found, FindPool(a.group, a.name, world, call));
   const lvm::VolumeGroup& group = *found.group;
   QUARRY_ASSIGN(const dm::ThinPoolStatus status, HealthyPool(group, *found.pool, world.dm));
-  uint32_t next = 1;
-  for (const lvm::LogicalVolume& lv : group.lvs) {
-    for (const lvm::Segment& segment : lv.segments) {
-      if (lv.pool == a.name && segment.thin_volume.has_value()) {
-        next = std::max(next, segment.thin_volume->device_id + 1);
-      }
-    }
-  }
-  QUARRY_ASSIGN(const std::string metadata, MetadataDevice(group, *found.pool, world.dm));
-  QUARRY_ASSIGN(const auto hold, MetadataHold::Begin(world.dm, lvm::DmUuid(group.uuid, found.pool->uuid)));
-  QUARRY_ASSIGN(const auto there, world.thin.Device(metadata, next, call));
+  const uint32_t next = HighestThinId(group, a.name) + 1;
+  QUARRY_ASSIGN(const auto hold, MetadataHold::Begin(group, *found.pool, world.dm));
+  QUARRY_ASSIGN(const auto there, world.thin.Device(hold.device(), next, call));
   // A command that was cut off may have left its message to the pool in LVM's text: to delete this device.
   // LVM then sends that before anything else, and the new device is proven to be blank afterwards
   // (ProveBlank).
@@ -470,10 +461,10 @@ Status ProveBlank(const ProveBlankAction& a, const World& world, const Call& cal
   }
   QUARRY_TRY(lvm::IsAloneInPool(*group, *lv));
   const lvm::LogicalVolume& pool = *group->FindLv(lv->pool);
-  QUARRY_ASSIGN(const std::string metadata, MetadataDevice(*group, pool, world.dm));
-  QUARRY_ASSIGN(const auto hold, MetadataHold::Begin(world.dm, lvm::DmUuid(group->uuid, pool.uuid)));
-  QUARRY_ASSIGN(const thin::MappedRanges mapped,
-                world.thin.Mapped(metadata, lv->segments.front().thin_volume->device_id, Bytes{}, 1, call));
+  QUARRY_ASSIGN(const auto hold, MetadataHold::Begin(*group, pool, world.dm));
+  QUARRY_ASSIGN(
+      const thin::MappedRanges mapped,
+      world.thin.Mapped(hold.device(), lv->segments.front().thin_volume->device_id, Bytes{}, 1, call));
   return mapped.ranges.empty() && !mapped.was_shared
              ? Ok()
              : Status(Error(Code::kUnavailable, "the new volume is not blank: its device was there before"));

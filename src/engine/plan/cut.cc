@@ -74,14 +74,13 @@ Result<Pair> Find(const lvm::VolumeGroup& group, const CutAction& cut, const Cut
 }
 
 // Writes back what the file systems on the origins have in memory, so that the suspension need not.
-Status WriteBack(const CutAction& cut, const World& world, const Call& call) {
-  QUARRY_ASSIGN(const lvm::Snapshot group, world.lvm.Read(cut.group, call));
+Status WriteBack(const lvm::VolumeGroup& group, const CutAction& cut, const World& world, const Call& call) {
   QUARRY_ASSIGN(const mount::MountTable mounts, world.mount.Mounts());
   for (const CutMember& member : cut.members) {
-    const lvm::LogicalVolume* const origin = group->FindLv(member.origin);
+    const lvm::LogicalVolume* const origin = group.FindLv(member.origin);
     QUARRY_ASSIGN(const auto device, origin == nullptr
                                          ? Result<std::optional<dm::Device>>(std::nullopt)
-                                         : world.dm.Find(lvm::DmUuid(group->uuid, origin->uuid)));
+                                         : world.dm.Find(lvm::DmUuid(group.uuid, origin->uuid)));
     if (!device.has_value()) {
       continue;
     }
@@ -122,13 +121,12 @@ Status MeasureInactive(const lvm::VolumeGroup& group, const lvm::LogicalVolume& 
   if (std::ranges::all_of(pairs, &Pair::active)) {
     return Ok();
   }
-  QUARRY_ASSIGN(const std::string metadata, MetadataDevice(group, pool, world.dm));
-  QUARRY_ASSIGN(const auto hold, MetadataHold::Begin(world.dm, lvm::DmUuid(group.uuid, pool.uuid)));
+  QUARRY_ASSIGN(const auto hold, MetadataHold::Begin(group, pool, world.dm));
   for (Pair& pair : pairs) {
     if (pair.active) {
       continue;
     }
-    QUARRY_ASSIGN(const auto bytes, world.thin.Device(metadata, IdOf(*pair.origin), call));
+    QUARRY_ASSIGN(const auto bytes, world.thin.Device(hold.device(), IdOf(*pair.origin), call));
     if (!bytes.has_value()) {
       return Error(Code::kCorrupt,
                    fmt::format("the pool has no device for {}/{}", group.name, pair.origin->name));
@@ -183,10 +181,9 @@ Status CutNow(const CutAction& cut, const std::string& pool, std::vector<Pair>& 
 // The devices are there, with the bytes of their origins.
 Status Prove(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool, const std::vector<Pair>& pairs,
              const World& world, CutResult& result, const Call& call) {
-  QUARRY_ASSIGN(const std::string metadata, MetadataDevice(group, pool, world.dm));
-  QUARRY_ASSIGN(const auto hold, MetadataHold::Begin(world.dm, lvm::DmUuid(group.uuid, pool.uuid)));
+  QUARRY_ASSIGN(const auto hold, MetadataHold::Begin(group, pool, world.dm));
   for (const Pair& pair : pairs) {
-    QUARRY_ASSIGN(const auto bytes, world.thin.Device(metadata, IdOf(*pair.placeholder), call));
+    QUARRY_ASSIGN(const auto bytes, world.thin.Device(hold.device(), IdOf(*pair.placeholder), call));
     if (!bytes.has_value() || *bytes != pair.mapped) {
       return Error(Code::kCorrupt, fmt::format("the pool has {} for {}/{}, which was cut with {}",
                                                bytes.has_value() ? HumanBytes(*bytes) : "no device",
@@ -199,7 +196,8 @@ Status Prove(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool, cons
 
 // `begun`: set once a placeholder may have bytes.
 Status CutOnce(const CutAction& cut, const World& world, bool& begun, const Call& call) {
-  QUARRY_TRY(WriteBack(cut, world, call));
+  QUARRY_ASSIGN(const lvm::Snapshot before, world.lvm.Read(cut.group, call));
+  QUARRY_TRY(WriteBack(*before, cut, world, call));
   auto got = world.lvm.Hold(cut.group, call.Within(kHoldLimit));
   if (!got.has_value() && got.error().code() == Code::kTimeout) {
     return std::move(got.error()).As(Code::kUnavailable);
@@ -225,7 +223,7 @@ Status CutOnce(const CutAction& cut, const World& world, bool& begun, const Call
   }
   const std::string uuid = lvm::DmUuid(group.uuid, pool->uuid);
   QUARRY_TRY(MeasureInactive(group, *pool, pairs, world, call));
-  QUARRY_TRY(WriteBack(cut, world, call));  // what was written while LVM's lock was waited for
+  QUARRY_TRY(WriteBack(group, cut, world, call));  // what was written while LVM's lock was waited for
   const dm::LockedMemory locked;
   CutResult result;
   for (const Pair& pair : pairs) {

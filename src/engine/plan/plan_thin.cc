@@ -53,28 +53,11 @@ Error Full(const Store& store, const StoreSpace& space, Bytes wanted) {
 }
 
 // Of a complete volume or snapshot in the store.
-lvm::VolumeTags TagsOf(const Store& store, const CreateWish& wish, Bytes size) {
-  Profile profile = wish.profile;
-  profile.store = store.name();
-  return {
-      .state = lvm::VolumeState::kReady,
-      .id = lvm::VolumeId(profile.pool, wish.lv_name, wish.node_hash),
-      .co_name = wish.name,
-      .size = size,
-      .profile = profile.Canonical(),
-      .access = std::string(AccessName(wish.access.access)),
-      .fs_type = wish.access.fs_type,
-      .formatted = wish.formatted,
-      .erase = std::string(EraseName(profile.erase)),
-      .asked = wish.asked < size ? wish.asked : Bytes{},
-      .source = wish.source.is_snapshot ? "" : wish.source.id,
-      .restored = wish.source.is_snapshot ? wish.source.id : "",
-      .s3 = wish.s3,
-      .snapshot = wish.cut.has_value(),
-      .cut = wish.cut.has_value() ? wish.cut->time : 0,
-      .length = wish.cut.has_value() ? wish.cut->length : Bytes{},
-      .thin = true,
-  };
+lvm::VolumeTags TagsOf(const Store& store, CreateWish wish, Bytes size) {
+  wish.profile.store = store.name();
+  lvm::VolumeTags tags = ReadyTags(wish, size);
+  tags.thin = true;
+  return tags;
 }
 
 }  // namespace

@@ -35,22 +35,8 @@ Status CheckGeometry(const Record& record, const Profile& profile, std::string_v
 
 }  // namespace
 
-Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, const PoolConfig& pool,
-                              const lvm::FreeSpace* within) {
-  const lvm::VolumeGroup& group = *catalog.group;
-  const lvm::Geometry& geometry = wish.profile.geometry;
-  QUARRY_TRY(CheckShare(catalog, pool, geometry, wish.size, true));
-  auto placed =
-      lvm::Place(within != nullptr ? *within : PoolSpace(catalog, pool), geometry, wish.size, group);
-  if (!placed.has_value()) {
-    return ReportExcluded(std::move(placed.error()), catalog);
-  }
-  const lvm::Placement& placement = *placed;
-  if (wish.ephemeral) {
-    QUARRY_TRY(CheckEphemeralRoom(catalog, pool, placement));
-  }
-  const Bytes size = ToBytes(placement.logical_extents, group.extent_size);
-  const lvm::VolumeTags tags{
+lvm::VolumeTags ReadyTags(const CreateWish& wish, Bytes size) {
+  return {
       .state = lvm::VolumeState::kReady,
       .id = lvm::VolumeId(wish.profile.pool, wish.lv_name, wish.node_hash),
       .co_name = wish.name,
@@ -69,6 +55,24 @@ Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, co
       .cut = wish.cut.has_value() ? wish.cut->time : 0,
       .length = wish.cut.has_value() ? wish.cut->length : Bytes{},
   };
+}
+
+Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, const PoolConfig& pool,
+                              const lvm::FreeSpace* within) {
+  const lvm::VolumeGroup& group = *catalog.group;
+  const lvm::Geometry& geometry = wish.profile.geometry;
+  QUARRY_TRY(CheckShare(catalog, pool, geometry, wish.size, true));
+  auto placed =
+      lvm::Place(within != nullptr ? *within : PoolSpace(catalog, pool), geometry, wish.size, group);
+  if (!placed.has_value()) {
+    return ReportExcluded(std::move(placed.error()), catalog);
+  }
+  const lvm::Placement& placement = *placed;
+  if (wish.ephemeral) {
+    QUARRY_TRY(CheckEphemeralRoom(catalog, pool, placement));
+  }
+  const Bytes size = ToBytes(placement.logical_extents, group.extent_size);
+  const lvm::VolumeTags tags = ReadyTags(wish, size);
   CreatePlan plan;
   plan.actions.push_back(lvm::CreateLv{.group = group.name,
                                        .name = wish.lv_name,

@@ -40,6 +40,9 @@ struct CreateWish {
   Bytes least = {};            // smallest size that holds the copy
 };
 
+// The tags of a volume or snapshot of `size` bytes that is as `wish` says, when it is ready.
+lvm::VolumeTags ReadyTags(const CreateWish& wish, Bytes size);
+
 // Without CommitOnce the creating command sets the marker. When the volume is complete and verified, one
 // commit removes the marker and sets all other tags. After a crash before that commit, the next start removes
 // the LV. Errors of lvm::Place; kNoSpace naming the setting if inline volumes have used up their part of the

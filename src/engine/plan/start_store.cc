@@ -1,5 +1,7 @@
 #include "engine/plan/start_store.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "engine/model/catalog.h"
@@ -109,8 +111,20 @@ Result<dm::ThinPoolStatus> HealthyPool(const lvm::VolumeGroup& group, const lvm:
   return *status;
 }
 
-Result<std::string> MetadataDevice(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool,
-                                   dm::DmApi& dm) {
+uint32_t HighestThinId(const lvm::VolumeGroup& group, std::string_view pool) {
+  uint32_t highest = 0;
+  for (const lvm::LogicalVolume& lv : group.lvs) {
+    for (const lvm::Segment& segment : lv.segments) {
+      if (lv.pool == pool && segment.thin_volume.has_value()) {
+        highest = std::max(highest, segment.thin_volume->device_id);
+      }
+    }
+  }
+  return highest;
+}
+
+Result<MetadataHold> MetadataHold::Begin(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool,
+                                         dm::DmApi& dm) {
   const auto parts = lvm::PartsOfPool(group, pool);
   if (!parts.has_value()) {
     return Error(Code::kPrecondition, fmt::format("{} is no thin store", PathOf(group, pool)));
@@ -120,16 +134,13 @@ Result<std::string> MetadataDevice(const lvm::VolumeGroup& group, const lvm::Log
     return Error(Code::kUnavailable,
                  fmt::format("the metadata of thin store {} are not active", PathOf(group, pool)));
   }
-  return device->Node();
-}
-
-Result<MetadataHold> MetadataHold::Begin(dm::DmApi& dm, const std::string& pool_uuid) {
-  QUARRY_ASSIGN(const auto status, dm.ThinPool(pool_uuid));
+  const std::string uuid = lvm::DmUuid(group.uuid, pool.uuid);
+  QUARRY_ASSIGN(const auto status, dm.ThinPool(uuid));
   if (status.has_value() && status->held_root.has_value()) {
-    QUARRY_TRY(dm.SendToPool(pool_uuid, dm::ReleaseMetadataSnap{}));
+    QUARRY_TRY(dm.SendToPool(uuid, dm::ReleaseMetadataSnap{}));
   }
-  QUARRY_TRY(dm.SendToPool(pool_uuid, dm::ReserveMetadataSnap{}));
-  return MetadataHold(dm, pool_uuid);
+  QUARRY_TRY(dm.SendToPool(uuid, dm::ReserveMetadataSnap{}));
+  return MetadataHold(dm, uuid, device->Node());
 }
 
 // If this fails, the next Begin or StartStore releases it.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/call.h"
 #include "base/result.h"
@@ -30,26 +31,33 @@ Status StartStore(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool,
 Result<dm::ThinPoolStatus> HealthyPool(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool,
                                        dm::DmApi& dm);
 
-// The path of the device with the pool's metadata, while the kernel has the pool.
-Result<std::string> MetadataDevice(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool,
-                                   dm::DmApi& dm);
+// The highest device id in this pool that LVM's text has; 0: it has none. LVM gives the next one to a new
+// volume (lib/metadata/thin_manip.c, get_free_thin_pool_device_id).
+uint32_t HighestThinId(const lvm::VolumeGroup& group, std::string_view pool);
 
 // A metadata snapshot of the pool, reserved from Begin() on. There is at most one for each pool: the caller
 // has the group's turn.
 class MetadataHold {
  public:
-  // Releases a snapshot that is there already: it is older. Errors of DmApi::SendToPool.
-  static Result<MetadataHold> Begin(dm::DmApi& dm, const std::string& pool_uuid);
-  MetadataHold(MetadataHold&& other) noexcept : dm_(other.dm_), uuid_(std::move(other.uuid_)) {
+  // Releases a snapshot that is there already: it is older. kUnavailable: the kernel does not have the
+  // metadata. kPrecondition: `pool` is no thin pool. Errors of DmApi::SendToPool.
+  static Result<MetadataHold> Begin(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool,
+                                    dm::DmApi& dm);
+  MetadataHold(MetadataHold&& other) noexcept
+      : dm_(other.dm_), uuid_(std::move(other.uuid_)), device_(std::move(other.device_)) {
     other.dm_ = nullptr;
   }
   MetadataHold& operator=(MetadataHold&&) = delete;
   ~MetadataHold();
 
+  // The path of the device with the metadata, for PoolReaderApi.
+  const std::string& device() const { return device_; }
+
  private:
-  MetadataHold(dm::DmApi& dm, std::string uuid) : dm_(&dm), uuid_(std::move(uuid)) {}
+  MetadataHold(dm::DmApi& dm, std::string uuid, std::string device)
+      : dm_(&dm), uuid_(std::move(uuid)), device_(std::move(device)) {}
   dm::DmApi* dm_;
-  std::string uuid_;
+  std::string uuid_, device_;
 };
 
 }  // namespace quarry::engine

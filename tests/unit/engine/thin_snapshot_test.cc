@@ -55,6 +55,13 @@ class ThinSnapshotTest : public ThinStoreTest {
     EXPECT_EQ(pread(fd->get(), out.data(), length, static_cast<off_t>(at)), static_cast<ssize_t>(length));
     return out;
   }
+  Result<CreateResult> CreateThick() {
+    return engine_->volumes().Create({.name = "thick",
+                                      .range = {Bytes{kExtent.value}, Bytes{}},
+                                      .capabilities = {{.access = AccessType::kBlock}},
+                                      .parameters = {{"type", "linear"}}},
+                                     Soon());
+  }
   void DeleteVolume(const std::string& id) {
     const auto deleted = engine_->volumes().Delete(id, Soon());
     ASSERT_TRUE(deleted.has_value()) << deleted.error().message();
@@ -317,11 +324,7 @@ TEST_F(ThinSnapshotTest, BadInputIsNamed) {
                                 Soon());
   ASSERT_FALSE(other_use.has_value());
   EXPECT_EQ(other_use.error().code(), Code::kInvalidArgument) << other_use.error().message();
-  const auto thick = engine_->volumes().Create({.name = "thick",
-                                                .range = {Bytes{kExtent.value}, Bytes{}},
-                                                .capabilities = {{.access = AccessType::kBlock}},
-                                                .parameters = {{"type", "linear"}}},
-                                               Soon());
+  const auto thick = CreateThick();
   ASSERT_TRUE(thick.has_value()) << thick.error().message();
   EXPECT_EQ(Cut("of thick", thick->volume.id, {{"type", "thin"}}).error().code(), Code::kInvalidArgument);
   EXPECT_EQ(Cut("nightly", thick->volume.id).error().code(), Code::kAlreadyExists);
@@ -586,11 +589,7 @@ TEST_F(GroupSnapshotTest, BadInputIsNamed) {
   EXPECT_EQ(create({ids_[0], ids_[0]}).error().code(), Code::kInvalidArgument);
   EXPECT_EQ(create({ids_[0], "default.q234567"}).error().code(), Code::kNotFound);
   EXPECT_EQ(create(ids_, {{"type", "linear"}}).error().code(), Code::kInvalidArgument);
-  const auto thick = engine_->volumes().Create({.name = "thick",
-                                                .range = {Bytes{kExtent.value}, Bytes{}},
-                                                .capabilities = {{.access = AccessType::kBlock}},
-                                                .parameters = {{"type", "linear"}}},
-                                               Soon());
+  const auto thick = CreateThick();
   ASSERT_TRUE(thick.has_value());
   const auto mixed = create({ids_[0], thick->volume.id});
   ASSERT_FALSE(mixed.has_value());
