@@ -31,7 +31,7 @@ Result<engine::CreatePlan> PlanOf(const engine::Catalog& catalog, const engine::
     return engine::PlanCreate(catalog, wish, pool);
   }
   QUARRY_ASSIGN(const engine::Store* const store, engine::FindStore(catalog, pool, wish.profile));
-  return engine::PlanCreateThin(catalog, *store, wish);
+  return engine::PlanCreateThin(catalog, pool, *store, wish);
 }
 
 }  // namespace

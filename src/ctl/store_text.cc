@@ -75,6 +75,15 @@ Line Row(const Pool& pool, const pb::ThinStore& store) {
           store.store_id()};
 }
 
+// A time in words, as precise as a forecast is.
+std::string TimeLeft(int64_t seconds) {
+  constexpr int64_t kHour = 3600;
+  constexpr int64_t kDay = 24 * kHour;
+  return seconds >= 2 * kDay    ? fmt::format("about {} days", seconds / kDay)
+         : seconds >= 2 * kHour ? fmt::format("about {} hours", seconds / kHour)
+                                : fmt::format("about {} minutes", seconds / 60 + 1);
+}
+
 std::string Amount(bool known, int64_t bytes) {
   return known ? Size(bytes) : "";
 }
@@ -156,12 +165,17 @@ std::string StorePage(const pb::GetStoreResponse& shown) {
   line("", store.detail());
   line("size", fmt::format("{} ({} bytes)", Size(store.size_bytes()), store.size_bytes()));
   if (!store.store_id().empty()) {
-    line("promised", fmt::format("{} ({} bytes)", Size(store.promised_bytes()), store.promised_bytes()));
+    line("grows to", store.max_bytes() > store.size_bytes() ? Size(store.max_bytes()) : "");
+    line("promised", fmt::format("{} ({} bytes){}", Size(store.promised_bytes()), store.promised_bytes(),
+                                 store.promisable_bytes() > store.size_bytes()
+                                     ? fmt::format(" of {}", Size(store.promisable_bytes()))
+                                     : ""));
     line("free", fmt::format("{} ({} bytes)", Size(store.free_bytes()), store.free_bytes()));
     line("", store.full() == store.problem() ? "" : store.full());
   }
   if (store.has_use()) {
     line("data", fmt::format("{} written, {}", Size(store.use().data_bytes()), DataUsed(store)));
+    line("full in", store.has_full_in_seconds() ? TimeLeft(store.full_in_seconds()) : "");
     line("metadata", fmt::format("{} of {} used, {}", Size(store.use().metadata_bytes()),
                                  Size(store.use().metadata_size_bytes()), MetadataUsed(store)));
   }

@@ -33,6 +33,7 @@
 #include "daemon/upkeep/disk_watcher.h"
 #include "daemon/upkeep/health_watcher.h"
 #include "daemon/upkeep/starter.h"
+#include "daemon/upkeep/store_tender.h"
 #include "daemon/upkeep/trimmer.h"
 #include "daemon/upkeep/watcher.h"
 #include "daemon/wiring/node_buckets.h"
@@ -191,6 +192,12 @@ class Service {
     if (options_.trim_interval.count() > 0) {
       trimmer_ = TrimBySchedule(*engine_, clock_, log_, options_.trim_interval);
     }
+    const auto overcommits = [](const engine::PoolConfig& pool) {
+      return std::ranges::any_of(pool.stores, [](const auto& store) { return store.overcommit > 100; });
+    };
+    if (std::ranges::any_of(options_.pools, overcommits)) {
+      store_tender_ = TendStores(*engine_, clock_, log_);
+    }
     return Register();  // last: the kubelet calls at once
   }
 
@@ -231,7 +238,9 @@ class Service {
     starters_.clear();
     mounters_.clear();
     bucket_keeper_.request_stop();
+    store_tender_.request_stop();
     trimmer_ = {};  // stops the thread and waits for it
+    store_tender_ = {};
     disk_watcher_ = {};
     health_watcher_ = {};
     engine_->upkeep().OnWork({});
@@ -389,7 +398,7 @@ class Service {
   std::unique_ptr<cosi::Server> cosi_;  // nullptr: it is not served
   std::unique_ptr<csi::kubelet::Registrar> registrar_;
   std::vector<std::unique_ptr<Starter>> starters_, mounters_;
-  std::jthread trimmer_, disk_watcher_, bucket_keeper_, request_counter_;
+  std::jthread trimmer_, store_tender_, disk_watcher_, bucket_keeper_, request_counter_;
   SpawnSubprocess hook_processes_;  // apart from those that may be stuck behind a disk
   Mutex hook_mutex_;
   std::unique_ptr<ChangeHook> change_hook_ ABSL_GUARDED_BY(hook_mutex_);  // nullptr: none is configured

@@ -38,8 +38,14 @@ class Upkeep {
 
   // Trims the mounted file systems piece by piece (FITRIM): the disks learn which blocks are no longer used.
   // A volume with another operation in flight is skipped for that piece. A volume whose disks cannot discard
-  // is not counted. kCancelled once `call` is stopped.
-  Result<TrimResult> Trim(const Call& call);
+  // is not counted. `store`: the id of a thin store, to trim only what is in it; empty: everything.
+  // kCancelled once `call` is stopped.
+  Result<TrimResult> Trim(const Call& call, const std::string& store = "");
+
+  // Looks how full the overcommitted thin stores are, logs it if that has changed, and grows those that
+  // should grow (model/store_ladder.h). To be called every few seconds. Failures are logged, and the next
+  // call tries again. Returns the ids of stores whose file systems should be trimmed.
+  std::vector<std::string> TendStores(const Call& call);
 
  private:
   Parts& parts_;

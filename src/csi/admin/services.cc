@@ -100,6 +100,11 @@ void Describe(const engine::StoreStatus& store, pb::ThinStore& entry) {
   entry.set_chunk_bytes(ToInt64(store.chunk));
   entry.set_size_bytes(ToInt64(store.size));
   entry.set_promised_bytes(ToInt64(store.promised));
+  entry.set_promisable_bytes(ToInt64(store.promisable));
+  entry.set_max_bytes(ToInt64(store.most));
+  if (store.full_in.has_value()) {
+    entry.set_full_in_seconds(store.full_in->count());
+  }
   entry.set_free_bytes(ToInt64(store.free));
   entry.set_full(store.full);
   if (store.use.has_value()) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <charconv>
 #include <limits>
 #include <set>
@@ -13,8 +12,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "engine/model/profile.h"
-#include "engine/model/thin_space.h"
+#include "daemon/settings/store_values.h"
 #include "lvm/names.h"
 
 namespace quarry::daemon {
@@ -168,61 +166,6 @@ Status ApplyEphemeral(engine::EphemeralLimits& limits, std::string_view key, std
   return Ok();
 }
 
-constexpr std::string_view kStorePrefix = "store.";
-constexpr Bytes kDefaultChunk{128 * kKiB.value};
-
-// "store.fast" = "500GiB type=raid1 chunk=128KiB".
-Status ApplyStore(engine::PoolConfig& pool, std::string_view key, std::string_view value) {
-  engine::Parameters layout;
-  std::string name(key.substr(kStorePrefix.size()));
-  if (!lvm::IsPoolName(name)) {
-    return Wrong("store.NAME, with a name of 1 to 32 letters, digits, '.', '_' and '-'", key);
-  }
-  Bytes size;
-  Bytes chunk = kDefaultChunk;
-  for (bool first = true; first || !value.empty(); first = false) {
-    const std::string_view word = value.substr(0, value.find(' '));
-    value.remove_prefix(std::min(value.size(), word.size() + 1));
-    const size_t equals = word.find('=');
-    const std::string_view what = word.substr(0, equals);
-    if (first) {
-      QUARRY_ASSIGN(size, ParseSize(word).Context(key));
-    } else if (what == "chunk") {
-      QUARRY_ASSIGN(chunk, ParseSize(word.substr(std::min(word.size(), equals + 1))).Context(key));
-    } else if (equals == std::string_view::npos ||
-               !layout.emplace(std::string(what), std::string(word.substr(equals + 1))).second) {
-      return Wrong(
-                 "SIZE, then type=…, stripes=…, mirrors=…, stripesize=…, regionsize=… and chunk=…, each at "
-                 "most once "
-                 "and separated by single spaces",
-                 word)
-          .Context(key);
-    }
-  }
-  for (const auto& [parameter, unused] : layout) {
-    if (parameter != "type" && parameter != "stripes" && parameter != "mirrors" &&
-        parameter != "stripesize" && parameter != "regionsize") {
-      return Wrong("one of type, stripes, mirrors, stripesize, regionsize, chunk", parameter).Context(key);
-    }
-  }
-  QUARRY_ASSIGN(const engine::Profile profile, engine::Profile::Parse(layout, pool.name).Context(key));
-  if (profile.thin || size == Bytes{}) {
-    return Wrong("a size above 0 and the type of a layout", profile.thin ? "type=thin" : "size 0")
-        .Context(key);
-  }
-  if (chunk < engine::kLeastChunk || chunk > engine::kMostChunk || !std::has_single_bit(chunk.value)) {
-    return Wrong("a chunk of 64KiB, 128KiB, 256KiB, 512KiB or 1MiB", HumanBytes(chunk)).Context(key);
-  }
-  QUARRY_TRY(engine::MetadataSize(size, chunk).Context(key));
-  if (std::ranges::find(pool.stores, name, &engine::StoreConfig::name) != pool.stores.end()) {
-    return Wrong("a name that the pool has once", name).Context(key);
-  }
-  pool.stores.push_back(
-      {.name = std::move(name), .size = size, .geometry = profile.geometry, .chunk = chunk});
-  std::ranges::sort(pool.stores, {}, &engine::StoreConfig::name);
-  return Ok();
-}
-
 Status ApplyPoolKey(engine::PoolConfig& pool, const std::string& key, const std::string& value) {
   if (key == "reserve") {
     QUARRY_ASSIGN(pool.reserve, ParseSize(value).Context(key));
@@ -241,7 +184,13 @@ Status ApplyPoolKey(engine::PoolConfig& pool, const std::string& key, const std:
     return Ok();
   }
   if (key.starts_with(kStorePrefix)) {
-    return ApplyStore(pool, key, value);
+    QUARRY_ASSIGN(engine::StoreConfig store, ParseStore(pool.name, key, value));
+    if (std::ranges::find(pool.stores, store.name, &engine::StoreConfig::name) != pool.stores.end()) {
+      return Wrong("a name that the pool has once", store.name).Context(key);
+    }
+    pool.stores.push_back(std::move(store));
+    std::ranges::sort(pool.stores, {}, &engine::StoreConfig::name);
+    return Ok();
   }
   if (key.starts_with(kSharePrefix)) {
     return ApplyShare(pool, key, value);

@@ -13,6 +13,7 @@
 #include "engine/model/thin_space.h"
 #include "engine/plan/metadata_budget.h"
 #include "engine/plan/plan_thin.h"
+#include "engine/plan/store_growth.h"
 #include "engine/pool/reload.h"
 
 namespace quarry::engine {
@@ -203,8 +204,7 @@ Status Provision(Parts& parts, Pool& pool, const Provisioning& wanted, const std
 Result<ExpandResult> GrowThin(Parts& parts, Pool& pool, const std::string& id, const CapacityRange& range,
                               const std::string& what, const Call& call) {
   QUARRY_ASSIGN(const auto writer, pool.writers.Wait(what, call));
-  QUARRY_ASSIGN(const auto catalog, parts.node.Read(pool, call));
-  pool.clean.Look(*catalog->group);
+  QUARRY_ASSIGN(const auto catalog, ReadForStores(parts, pool, call));
   const Record* const record = catalog->ById(id);
   if (record == nullptr) {
     return Error(Code::kNotFound, fmt::format("volume_id: volume '{}' was deleted meanwhile", id));
@@ -215,6 +215,15 @@ Result<ExpandResult> GrowThin(Parts& parts, Pool& pool, const std::string& id, c
                 SizeForExpand(range, profile.geometry, extent, CeilToExtents(record->tags.size, extent)));
   if (ToBytes(size, extent) != record->tags.size) {
     QUARRY_TRY(CheckAlone(*record));
+  }
+  const Store* const store = catalog->StoreOf(*record->lv);
+  if (store != nullptr && ToBytes(size, extent) > record->lv->size) {
+    QUARRY_TRY(CheckFill(parts, pool, *catalog, *store, call));
+    QUARRY_ASSIGN(const StoreRoom room,
+                  PlanRoom(*catalog, pool.config, *store,
+                           {.bytes = ToBytes(size, extent) - record->lv->size, .grows = record}));
+    QUARRY_TRY(CheckMetadataRoom(*catalog, MetadataFor(room.growth)));
+    QUARRY_TRY(RunCounted(pool, room.growth, parts.node.world, call));
   }
   QUARRY_ASSIGN(Plan plan, PlanExpandThin(*catalog, *record, size, range.required));
   QUARRY_TRY(RunReloading(pool, parts.node.world, parts.node.log, *record->group, *record->lv,
@@ -233,7 +242,8 @@ Status CheckLimitFor(Parts& parts, const Catalog& catalog, const CreateWish& wis
   return few;
 }
 
-Error ExplainFullStore(Error error, const Catalog& catalog, const Store& store, const CreateWish& wish) {
+Error ExplainFullStore(Error error, const Catalog& catalog, const PoolConfig& pool, const Store& store,
+                       const CreateWish& wish) {
   Bytes going;
   for (const Record& record : catalog.records) {
     if (IsErasing(record) && record.lv->pool == store.lv->name) {
@@ -241,7 +251,8 @@ Error ExplainFullStore(Error error, const Catalog& catalog, const Store& store, 
     }
   }
   const Bytes wanted = ToBytes(wish.size, catalog.group->extent_size);
-  const bool worth_waiting = !wish.elsewhere && wanted <= SpaceOf(catalog, store).largest + going;
+  const bool worth_waiting =
+      !wish.elsewhere && wanted <= SpaceOf(catalog, store, TermsOf(store, pool)).largest + going;
   if (wish.elsewhere && error.code() == Code::kPrecondition) {
     return std::move(error).As(Code::kNoSpace);
   }
@@ -338,8 +349,7 @@ Result<Volume> MakeThinVolume(Parts& parts, Pool& pool, CreateWish wish, const C
   wish.asked = range.required;
   const Making making(pool, wish.lv_name);
   QUARRY_ASSIGN(const auto writer, pool.writers.Wait(what, call));
-  QUARRY_ASSIGN(const auto catalog, parts.node.Read(pool, call));
-  pool.clean.Look(*catalog->group);
+  QUARRY_ASSIGN(const auto catalog, ReadForStores(parts, pool, call));
   QUARRY_TRY(catalog->CheckReadableName(wish.name));
   if (catalog->ByName(wish.name) != nullptr) {  // by a command that was stuck in the kernel
     return Error(Code::kUnavailable, fmt::format("name: '{}' was made meanwhile: try again", wish.name));
@@ -352,9 +362,10 @@ Result<Volume> MakeThinVolume(Parts& parts, Pool& pool, CreateWish wish, const C
   QUARRY_ASSIGN(wish.size,
                 SizeForCreate(range, wish.profile.geometry, catalog->group->extent_size,
                               parts.node.config.default_size, mount::MinimumSize(wish.access.fs_type)));
-  auto plan = PlanCreateThin(*catalog, **store, wish);
+  QUARRY_TRY(CheckFill(parts, pool, *catalog, **store, call));
+  auto plan = PlanCreateThin(*catalog, pool.config, **store, wish);
   if (!plan.has_value()) {
-    return ExplainFullStore(std::move(plan.error()), *catalog, **store, wish);
+    return ExplainFullStore(std::move(plan.error()), *catalog, pool.config, **store, wish);
   }
   QUARRY_TRY(CheckLimitFor(parts, *catalog, wish, pool));
   QUARRY_TRY(CheckMetadataRoom(*catalog, MetadataFor(plan->actions))

@@ -32,7 +32,8 @@ Result<Volume> MakeThinVolume(Parts& parts, Pool& pool, CreateWish wish, const C
 
 // The error for what does not fit into its store. Volumes that are being erased there make room.
 // (provision.cc)
-Error ExplainFullStore(Error error, const Catalog& catalog, const Store& store, const CreateWish& wish);
+Error ExplainFullStore(Error error, const Catalog& catalog, const PoolConfig& pool, const Store& store,
+                       const CreateWish& wish);
 // Whether the group's limit permits another volume; if not, whether the caller should ask other nodes.
 // (provision.cc)
 Status CheckLimitFor(Parts& parts, const Catalog& catalog, const CreateWish& wish, Pool& pool);
@@ -155,6 +156,17 @@ bool AreLegsAtRest(const World& world, const std::string& dm_uuid);
 // the UUID of its file system, and change it. The first call for a pool activates its RAID snapshots before,
 // so that the kernel finishes what a reboot has cut off. (snapshots.cc)
 void RestSnapshots(Parts& parts, const std::string& pool_name, const Call& call);
+
+// The group, for a plan that may let a store grow: free space that is being zeroed is given back before, if
+// there is a store that grows by itself. The caller has the turn. (store_upkeep.cc)
+Result<std::shared_ptr<const Catalog>> ReadForStores(Parts& parts, Pool& pool, const Call& call);
+// Whether something may be made in this store, or grow. kNoSpace: it is overcommitted, and its data are in
+// use up to StoreConfig::refuse. Starts the store. The caller has the turn. (store_upkeep.cc)
+Status CheckFill(Parts& parts, Pool& pool, const Catalog& catalog, const Store& store, const Call& call);
+// Grows the store so that its data have at least this size. OK at once if they have it. The caller has the
+// turn, and has read the group with ReadForStores. (store_upkeep.cc)
+Status GrowStore(Parts& parts, Pool& pool, const Catalog& catalog, const Store& store, Bytes data,
+                 const Call& call);
 
 // Whether there is a thin store, or the configuration wants one. (thin_stores.cc)
 bool HasStores(const Parts& parts);

@@ -12,6 +12,7 @@
 
 #include "engine/calls/steps.h"
 #include "engine/lifecycle.h"
+#include "engine/model/store_ladder.h"
 #include "engine/model/thin_space.h"
 #include "engine/model/volume_health.h"
 #include "engine/plan/start_store.h"
@@ -49,8 +50,8 @@ StoreMode ModeOf(const lvm::LogicalVolume& pool, const dm::ThinPoolStatus& statu
 }
 
 // What the kernel says of the store.
-void AskKernel(const Catalog& catalog, const Store& store, dm::DmApi& dm, const StoreErrors& errors,
-               StoreStatus& out) {
+void AskKernel(const Catalog& catalog, const Store& store, const StoreConfig* config, dm::DmApi& dm,
+               const StoreErrors& errors, StoreStatus& out) {
   const lvm::VolumeGroup& group = *catalog.group;
   const auto asked = dm.ThinPool(lvm::DmUuid(group.uuid, store.lv->uuid));
   if (!asked.has_value()) {
@@ -70,14 +71,22 @@ void AskKernel(const Catalog& catalog, const Store& store, dm::DmApi& dm, const 
                        .metadata = {status.metadata_used * kMetadataBlock.value},
                        .metadata_size = {status.metadata_total * kMetadataBlock.value}};
   }
+  const bool overcommitted = config != nullptr && config->overcommit > 100;
   if (out.mode == StoreMode::kReadWrite) {
+    const StoreFill fill = overcommitted ? FillOf(*config, status) : StoreFill::kAmple;
     out.problem = errors.change;
+    if (fill != StoreFill::kAmple) {
+      out.mode = fill == StoreFill::kFilling ? StoreMode::kFilling : StoreMode::kNearlyFull;
+      out.problem = fmt::format(
+          "thin store {}/{} is overcommitted and fills up: delete or trim volumes, or let it grow "
+          "(max=…){}{}",
+          group.name, store.lv->name, errors.change.empty() ? "" : ". ", errors.change);
+    }
   } else if (out.mode == StoreMode::kOutOfSpace) {
     out.problem = fmt::format(
-        "thin store {}/{} is full, so writes that need space fail. Volumes of Quarry alone cannot fill it: "
-        "look "
-        "for others in it, and remove them",
-        group.name, store.lv->name);
+        "thin store {}/{} is full, so writes that need space fail. {}", group.name, store.lv->name,
+        overcommitted ? "It is overcommitted: delete volumes or snapshots, or let it grow (max=…)"
+                      : "Volumes of Quarry alone cannot fill it: look for others in it, and remove them");
   } else if (const auto healthy = HealthyPool(group, *store.lv, dm); !healthy.has_value()) {
     out.problem = healthy.error().message();
   }
@@ -136,11 +145,15 @@ StoreStatus StatusOf(Parts& parts, const PoolConfig& pool, const Catalog& catalo
   out.layout = geometry.has_value() ? geometry->Describe() : store.data->segment_type;
   out.chunk = store.chunk();
   out.size = store.data->size;
-  out.promised = SpaceOf(catalog, store).promised;
+  const StoreTerms terms = TermsOf(store, pool);
+  out.promised = SpaceOf(catalog, store, terms).promised;
+  out.promisable = terms.promisable();
+  const StoreConfig* const config = ConfigOf(pool, store);
+  out.most = config == nullptr ? Bytes{} : config->most;
   out.volumes = static_cast<size_t>(std::ranges::count_if(catalog.records, [&](const Record& record) {
     return record.lv->pool == store.lv->name && record.tags.state == lvm::VolumeState::kReady;
   }));
-  AskKernel(catalog, store, parts.node.world.dm, errors, out);
+  AskKernel(catalog, store, config, parts.node.world.dm, errors, out);
   const Profile profile{
       .pool = pool.name, .thin = true, .store = store.name(), .geometry = *lvm::Geometry::Make({})};
   CapacityResult capacity = ThinCapacityIn(catalog, pool, profile, Bytes{}, parts.node.world.dm);
@@ -313,6 +326,10 @@ std::string_view StoreModeName(StoreMode mode) {
   switch (mode) {
     case StoreMode::kReadWrite:
       return "rw";
+    case StoreMode::kFilling:
+      return "filling";
+    case StoreMode::kNearlyFull:
+      return "nearly-full";
     case StoreMode::kOutOfSpace:
       return "out-of-space";
     case StoreMode::kReadOnly:
@@ -337,13 +354,16 @@ std::string_view StoreModeName(StoreMode mode) {
 
 std::vector<StoreStatus> StoresOf(Parts& parts, Pool& pool, const Catalog& catalog) {
   std::map<std::string, StoreErrors> errors;
+  std::map<std::string, FillTrend> trends;
   {
     const MutexLock lock(pool.catalog_mutex);
     errors = pool.store_errors;
+    trends = pool.store_trends;
   }
   std::vector<StoreStatus> out;
   for (const Store& store : catalog.stores) {
     out.push_back(StatusOf(parts, pool.config, catalog, store, errors[store.name()]));
+    out.back().full_in = trends[store.name()].TimeToFull(store.data->size);
   }
   for (const StoreConfig& wanted : pool.config.stores) {
     if (std::ranges::find(out, wanted.name, &StoreStatus::name) == out.end()) {

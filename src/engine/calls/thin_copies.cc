@@ -42,9 +42,21 @@ Status CheckQuiet(Parts& parts, const Record& origin, const Call& call) {
           "with a UUID of its own would lose");
 }
 
-Error Explain(Error error, const Catalog& catalog, const Store& store, const CreateWish& wish) {
+Error Explain(Error error, const Catalog& catalog, const PoolConfig& pool, const Store& store,
+              const CreateWish& wish) {
   return wish.cut.has_value() ? error  // how much it needs, only the cut knows
-                              : ExplainFullStore(std::move(error), catalog, store, wish);
+                              : ExplainFullStore(std::move(error), catalog, pool, store, wish);
+}
+
+// What the origins have together now. An origin that is not active may have as much as its size.
+Bytes MappedOf(const Catalog& catalog, const std::vector<CutWish>& wishes, dm::DmApi& dm) {
+  Bytes sum;
+  for (const CutWish& one : wishes) {
+    const auto status = dm.Thin(lvm::DmUuid(catalog.group->uuid, one.origin->lv->uuid));
+    const bool known = status.has_value() && status->has_value() && !(*status)->failed;
+    sum = sum + (known ? (*status)->mapped : one.origin->lv->size);
+  }
+  return sum;
 }
 
 struct Cut {
@@ -57,8 +69,7 @@ struct Cut {
 // date.
 Result<Cut> MakeCut(Parts& parts, Pool& pool, std::vector<CutWish> wishes, const std::string& group,
                     const Call& call) {
-  QUARRY_ASSIGN(const auto catalog, parts.node.Read(pool, call));
-  pool.clean.Look(*catalog->group);
+  QUARRY_ASSIGN(const auto catalog, ReadForStores(parts, pool, call));
   const Store* store = nullptr;
   for (CutWish& one : wishes) {
     const CreateWish& wish = one.wish;
@@ -81,9 +92,11 @@ Result<Cut> MakeCut(Parts& parts, Pool& pool, std::vector<CutWish> wishes, const
   }
   const CreateWish& leader = wishes.front().wish;
   const std::string id = lvm::VolumeId(leader.profile.pool, leader.lv_name, leader.node_hash);
-  auto plan = PlanCut(*catalog, *store, wishes, {.id = GroupIdOf(id), .name = group});
+  QUARRY_TRY(CheckFill(parts, pool, *catalog, *store, call));
+  auto plan = PlanCut(*catalog, pool.config, *store, wishes, MappedOf(*catalog, wishes, parts.node.world.dm),
+                      {.id = GroupIdOf(id), .name = group});
   if (!plan.has_value()) {
-    return Explain(std::move(plan.error()), *catalog, *store, wishes.front().wish);
+    return Explain(std::move(plan.error()), *catalog, pool.config, *store, wishes.front().wish);
   }
   QUARRY_TRY(CheckLimitFor(parts, *catalog, wishes.front().wish, pool));
   QUARRY_TRY(CheckMetadataRoom(*catalog, MetadataFor(plan->actions))

@@ -45,68 +45,6 @@ Status Make(Parts& parts, Pool& pool, const Catalog& catalog, const StoreConfig&
   return Ok();
 }
 
-// The steps that give one part of a store `more` extents.
-Result<Plan> PlanGrowth(lvm::FreeSpace& space, const Catalog& catalog, const Store& store,
-                        const lvm::LogicalVolume& part, Extents more) {
-  const lvm::VolumeGroup& group = *catalog.group;
-  const auto geometry = GeometryOfPart(part);
-  if (!geometry.has_value()) {
-    return Error(Code::kPrecondition, fmt::format("{} is of an unknown layout", part.name));
-  }
-  QUARRY_ASSIGN(auto growth, lvm::PlaceGrowth(space, *geometry, group, part, more));
-  Plan plan;
-  for (const lvm::PlacementStep& step : growth.steps) {
-    if (&part == store.data) {
-      plan.push_back(lvm::ExtendLv{group.name, store.lv->name, *geometry, step});
-    } else {
-      plan.push_back(lvm::ExtendPoolMetadata{.group = group.name,
-                                             .name = store.lv->name,
-                                             .geometry = *geometry,
-                                             .step = step,
-                                             .extent_size = group.extent_size});
-    }
-  }
-  TakeOut(growth, space);
-  plan.push_back(VerifyLayoutAction{.group = group.name, .name = part.name, .placement = std::move(growth)});
-  return plan;
-}
-
-// The metadata grow first: the data are of no use without them. A growth that was cut off goes on at the next
-// start.
-Status Grow(Parts& parts, Pool& pool, const Catalog& catalog, const Store& store, const StoreConfig& wanted,
-            const Call& call) {
-  const lvm::VolumeGroup& group = *catalog.group;
-  const auto geometry = GeometryOfPart(*store.data);
-  if (!geometry.has_value()) {
-    return Error(Code::kPrecondition, "its data are of an unknown layout");
-  }
-  const Extents size = lvm::RoundUp(*geometry, wanted.size, group.extent_size);
-  const Extents now = CeilToExtents(store.data->size, group.extent_size);
-  if (size <= now) {
-    return Ok();
-  }
-  QUARRY_TRY(CheckShare(catalog, pool.config, *geometry, size - now, false));
-  QUARRY_ASSIGN(const Bytes needed, MetadataSize(ToBytes(size, group.extent_size), store.chunk()));
-  const Extents metadata = CeilToExtents(needed, group.extent_size);
-  const Extents has = CeilToExtents(store.metadata->size, group.extent_size);
-  lvm::FreeSpace space = PoolSpace(catalog, pool.config);
-  Plan plan = {StartStoreAction{group.name, store.lv->name}};
-  if (metadata > has) {
-    QUARRY_ASSIGN(Plan more, PlanGrowth(space, catalog, store, *store.metadata, metadata - has));
-    std::ranges::move(more, std::back_inserter(plan));
-  }
-  QUARRY_ASSIGN(Plan more, PlanGrowth(space, catalog, store, *store.data, size - now));
-  std::ranges::move(more, std::back_inserter(plan));
-  const Bytes bytes = ToBytes(size, group.extent_size);
-  plan.push_back(
-      lvm::ChangeTags{group.name, store.lv->name, {lvm::SizeTag(bytes)}, {lvm::SizeTag(store.tags.size)}});
-  QUARRY_TRY(CheckMetadataRoom(catalog, MetadataFor(plan)));
-  QUARRY_TRY(RunCounted(pool, plan, parts.node.world, call));
-  parts.node.log.Info("a thin store has grown",
-                      {{"pool", pool.config.name}, {"store", store.name()}, {"size", HumanBytes(bytes)}});
-  return Ok();
-}
-
 // What the configuration says of a store that is made, and that cannot be changed any more.
 void WarnOfDifferences(const Parts& parts, const Pool& pool, const Store& store, const StoreConfig& wanted) {
   const auto geometry = GeometryOfPart(*store.data);
@@ -176,7 +114,7 @@ void EnsureStores(Parts& parts, Pool& pool, const Call& call) {
       WarnOfDifferences(parts, pool, *store, wanted);
     }
     const Status done = is_new ? Make(parts, pool, **catalog, wanted, call)
-                               : Grow(parts, pool, **catalog, *store, wanted, call);
+                               : GrowStore(parts, pool, **catalog, *store, wanted.size, call);
     Note(pool, wanted.name, &StoreErrors::change, done);
     if (!done.has_value()) {
       parts.node.log.Warning(

@@ -59,8 +59,8 @@ Result<std::vector<ScrubAnswer>> Upkeep::Scrub(const ScrubRequest& request, cons
   return WantScrub(parts_.node, parts_.scrubs, request, call);
 }
 
-Result<TrimResult> Upkeep::Trim(const Call& call) {
-  return TrimAll(parts_.node, call);
+Result<TrimResult> Upkeep::Trim(const Call& call, const std::string& store) {
+  return TrimAll(parts_.node, store, call);
 }
 
 }  // namespace quarry::engine

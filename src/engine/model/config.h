@@ -36,6 +36,15 @@ struct StoreConfig {
   Bytes size;        // of its data: what its volumes can have together
   lvm::Geometry geometry;
   Bytes chunk;  // the unit in which its volumes get space (model/thin_space.h has the limits)
+  // Up to which its data grow by themselves, as far as the pool has free space. 0: they do not.
+  Bytes most = {};
+  // Percent of its data that its volumes may be promised together. 100: no write ever finds the store full.
+  uint32_t overcommit = 100;
+  // Percent of its data in use from which something is done (model/store_ladder.h). For overcommitted stores
+  // only. warn <= grow <= refuse < 100.
+  uint32_t warn = 70;
+  uint32_t grow = 80;
+  uint32_t refuse = 90;
 };
 
 struct PoolConfig {

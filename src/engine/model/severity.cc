@@ -22,8 +22,10 @@ constexpr auto kVolumes = std::to_array<Row>({{"healthy", Severity::kOk},
                                               {"failed", Severity::kCritical}});
 
 constexpr auto kStores = std::to_array<Row>({{"rw", Severity::kOk},
+                                             {"filling", Severity::kWarning},
                                              {"not-made", Severity::kWarning},
                                              {"unreadable", Severity::kWarning},
+                                             {"nearly-full", Severity::kCritical},
                                              {"out-of-space", Severity::kCritical},
                                              {"read-only", Severity::kCritical},
                                              {"failed", Severity::kCritical},

@@ -1,6 +1,7 @@
 // A thin store as an administrator and monitoring see it. calls/store_report.cc finds it out.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -15,6 +16,8 @@ namespace quarry::engine {
 // What can be done with a store as a whole. Whatever its legs lack is not in here.
 enum class StoreMode {
   kReadWrite,   // everything
+  kFilling,     // everything; it is overcommitted, and filled up to StoreConfig::warn
+  kNearlyFull,  // nothing is made in it; it is overcommitted, and filled up to StoreConfig::refuse
   kOutOfSpace,  // the kernel found no free chunk for a write. Volumes of Quarry alone cannot cause that
   kReadOnly,    // the kernel refuses every change of the metadata
   kFailed,      // the kernel fails all I/O
@@ -25,8 +28,8 @@ enum class StoreMode {
   kUnreadable,  // it is there, and this build cannot read its tags
   kUnknown,     // the kernel could not be asked
 };
-// The word that callers see: "rw", "out-of-space", "read-only", "failed", "needs-check", "not-zeroing",
-// "not-started", "not-made", "unreadable", "unknown".
+// The word that callers see: "rw", "filling", "nearly-full", "out-of-space", "read-only", "failed",
+// "needs-check", "not-zeroing", "not-started", "not-made", "unreadable", "unknown".
 std::string_view StoreModeName(StoreMode mode);
 
 // What the kernel counts of a store. At most a second old.
@@ -50,8 +53,12 @@ struct StoreStatus {
   std::string detail = {};     // what ails the legs, or what is done with them; may be empty
   std::optional<uint32_t> percent = {};
   Bytes chunk = {};
-  Bytes size = {};                   // of its data; for kNotMade: as the configuration wants it
-  Bytes promised = {};               // sizes of all volumes in it, also of those that are being erased
+  Bytes size = {};        // of its data; for kNotMade: as the configuration wants it
+  Bytes promised = {};    // sizes of all volumes in it, also of those that are being erased
+  Bytes promisable = {};  // what may be promised: `size`, more if it is overcommitted
+  Bytes most = {};        // up to which it grows by itself; 0: it does not
+  // Of an overcommitted store: FillTrend::TimeToFull of its data, without any growth.
+  std::optional<std::chrono::seconds> full_in = {};
   Bytes free = {};                   // the largest volume that could be made in it now
   std::string full = {};             // why `free` is 0; empty: it is not
   std::optional<StoreUse> use = {};  // nullopt: the kernel does not have the store, or it has failed

@@ -116,6 +116,18 @@ Result<Bytes> MetadataSize(Bytes data, Bytes chunk) {
   return Bytes{blocks * kBlock.value};
 }
 
+const StoreConfig* ConfigOf(const PoolConfig& pool, const Store& store) {
+  const auto found = std::ranges::find(pool.stores, store.name(), &StoreConfig::name);
+  return found == pool.stores.end() ? nullptr : &*found;
+}
+
+StoreTerms TermsOf(const Store& store, const PoolConfig& pool) {
+  const StoreConfig* const config = ConfigOf(pool, store);
+  return {.data = store.data->size,
+          .metadata = store.metadata->size,
+          .overcommit = config == nullptr ? 100 : config->overcommit};
+}
+
 bool WasCut(const Catalog& catalog, const Store& store) {
   return std::ranges::any_of(catalog.group->lvs, [&](const lvm::LogicalVolume& lv) {
     // What LVM's commands make may be snapshots.
@@ -123,14 +135,15 @@ bool WasCut(const Catalog& catalog, const Store& store) {
   });
 }
 
-StoreSpace SpaceOf(const Catalog& catalog, const Store& store, const Record* grows, Addition what,
-                   size_t count) {
+StoreSpace SpaceOf(const Catalog& catalog, const Store& store, const StoreTerms& terms, const Record* grows,
+                   Addition what, size_t count) {
   const Bytes extent = catalog.group->extent_size;
   const Bytes chunk = store.chunk();
   Content content = ContentOf(catalog, store, grows);
-  StoreSpace out{.data = store.data->size, .promised = content.promised};
+  StoreSpace out{.data = terms.data, .promised = content.promised};
+  const Bytes promisable = terms.promisable();
   const uint64_t data = ChunksIn(out.data, chunk);
-  const uint64_t blocks = store.metadata->size.value / kBlock.value;
+  const uint64_t blocks = terms.metadata.value / kBlock.value;
   const Bytes own = grows == nullptr ? Bytes{} : grows->lv->size;
   const bool is_cut = WasCut(catalog, store) || what != Addition::kBlank;
   const auto margin = [&](uint64_t writable) {
@@ -144,12 +157,12 @@ StoreSpace SpaceOf(const Catalog& catalog, const Store& store, const Record* gro
     content.each.push_back(chunks);
     content.each.resize(others + count, 1);  // each has a tree of its own
     const uint64_t writable = content.writable + (what == Addition::kSnapshots ? 0 : chunks);
-    return out.promised + added + margin(writable) <= out.data &&
+    return out.promised + added + margin(writable) <= promisable &&
            MetadataBlocks(content.each, data) <= blocks;
   };
   out.margin = margin(content.writable + ChunksIn(own, chunk));
   const Bytes taken = out.promised + out.margin;
-  const Bytes free = out.data - std::min(out.data, taken);
+  const Bytes free = promisable - std::min(promisable, taken);
   uint64_t low = 0;
   for (uint64_t high = free.value / extent.value; low < high;) {
     const uint64_t middle = low + (high - low + 1) / 2;
@@ -167,13 +180,17 @@ StoreSpace SpaceOf(const Catalog& catalog, const Store& store, const Record* gro
   }
   out.largest = ToBytes({low}, extent);
   if (low == 0) {
-    out.why = free < extent
-                  ? fmt::format("thin store '{}' has {}, and its volumes{} have all of it", store.name(),
-                                HumanBytes(out.data), out.margin > Bytes{} ? " and snapshots" : "")
-                  : fmt::format(
-                        "the metadata of thin store '{}' have no room for the mappings of {} volumes: delete "
-                        "some, or make fewer and larger ones",
-                        store.name(), others + count);
+    out.why =
+        free < extent
+            ? fmt::format(
+                  "thin store '{}' has {}{}, and its volumes{} have all of it", store.name(),
+                  HumanBytes(out.data),
+                  terms.overcommit > 100 ? fmt::format(" and may promise {}", HumanBytes(promisable)) : "",
+                  out.margin > Bytes{} ? " and snapshots" : "")
+            : fmt::format(
+                  "the metadata of thin store '{}' have no room for the mappings of {} volumes: delete "
+                  "some, or make fewer and larger ones",
+                  store.name(), others + count);
   }
   return out;
 }

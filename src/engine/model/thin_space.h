@@ -1,6 +1,7 @@
 // How much a thin store can still give. Every volume of a store may write each of its bytes, and a snapshot
-// keeps what it had when it was cut: together they never exceed the store's data, and its metadata always
-// have room for all mappings. So no write finds the store full, and what is reported as free can be created.
+// keeps what it had when it was cut: together they never exceed what the store may promise, and its metadata
+// always have room for all mappings. A store may promise its data once, so no write finds it full, or, if its
+// configuration says so, more than once (model/store_ladder.h). What is reported as free can be created.
 // Pure.
 #pragma once
 
@@ -30,6 +31,20 @@ uint64_t MetadataBlocks(const std::vector<uint64_t>& volumes, uint64_t data);
 // too little for that many chunks.
 Result<Bytes> MetadataSize(Bytes data, Bytes chunk);
 
+// What a store has, or would have, and how much of it may be promised.
+struct StoreTerms {
+  Bytes data, metadata;
+  uint32_t overcommit = 100;  // StoreConfig::overcommit
+
+  Bytes promisable() const { return {data.value / 100 * overcommit + data.value % 100 * overcommit / 100}; }
+  // The size of metadata with which all of it can be promised. Errors of MetadataSize.
+  Result<Bytes> FittingMetadata(Bytes chunk) const { return MetadataSize(promisable(), chunk); }
+};
+// What the configuration says of this store; nullptr: nothing.
+const StoreConfig* ConfigOf(const PoolConfig& pool, const Store& store);
+// The store as it is now.
+StoreTerms TermsOf(const Store& store, const PoolConfig& pool);
+
 struct StoreSpace {
   Bytes data;  // of the store
   // Of all that is in the store, also of what is being erased: sizes of volumes, and the bytes of snapshots.
@@ -53,8 +68,8 @@ enum class Addition {
   kSnapshots,  // new snapshots; `largest` is for all of them together
 };
 // `grows`: the volume that is to grow; nullptr: a new one. `count`: how many are added.
-StoreSpace SpaceOf(const Catalog& catalog, const Store& store, const Record* grows = nullptr,
-                   Addition what = Addition::kBlank, size_t count = 1);
+StoreSpace SpaceOf(const Catalog& catalog, const Store& store, const StoreTerms& terms,
+                   const Record* grows = nullptr, Addition what = Addition::kBlank, size_t count = 1);
 
 // The store of the pool that a request with this profile means. kInvalidArgument names the parameter: the
 // pool has no such store, or several and the request names none. kUnavailable: the configuration has it, and

@@ -9,6 +9,7 @@
 #include "engine/model/failing_disks.h"
 #include "engine/model/sizing.h"
 #include "engine/model/thin_space.h"
+#include "engine/plan/store_growth.h"
 #include "engine/plan/zeroed_extents.h"
 
 namespace quarry::engine {
@@ -42,14 +43,6 @@ Result<Plan> PlanPart(lvm::FreeSpace& space, const Catalog& catalog, const lvm::
   TakeOut(*placed, space);
   plan.push_back(VerifyLayoutAction{.group = group.name, .name = name, .placement = std::move(*placed)});
   return plan;
-}
-
-Error Full(const Store& store, const StoreSpace& space, Bytes wanted) {
-  return {space.blocked ? Code::kPrecondition : Code::kNoSpace,
-          space.why.empty()
-              ? fmt::format("thin store '{}' has {} of {} left, {} are wanted", store.name(),
-                            HumanBytes(space.largest), HumanBytes(space.data), HumanBytes(wanted))
-              : space.why};
 }
 
 // Of a complete volume or snapshot in the store.
@@ -88,7 +81,9 @@ Result<Plan> PlanMakeStore(const Catalog& catalog, const PoolConfig& pool, const
   const Extents size = lvm::RoundUp(store.geometry, store.size, group.extent_size);
   QUARRY_TRY(CheckShare(catalog, pool, store.geometry, size, true));
   QUARRY_ASSIGN(const lvm::Geometry metadata, MetadataGeometry(store.geometry));
-  QUARRY_ASSIGN(const Bytes metadata_size, MetadataSize(ToBytes(size, group.extent_size), store.chunk));
+  const StoreTerms terms{
+      .data = ToBytes(size, group.extent_size), .metadata = {}, .overcommit = store.overcommit};
+  QUARRY_ASSIGN(const Bytes metadata_size, terms.FittingMetadata(store.chunk));
   lvm::FreeSpace space = PoolSpace(catalog, pool);
   QUARRY_ASSIGN(Plan plan, PlanPart(space, catalog, store.geometry, size, names.data, max_recovery_rate));
   QUARRY_ASSIGN(Plan second,
@@ -121,16 +116,15 @@ Result<Plan> PlanMakeStore(const Catalog& catalog, const PoolConfig& pool, const
   return plan;
 }
 
-Result<CreatePlan> PlanCreateThin(const Catalog& catalog, const Store& store, const CreateWish& wish) {
+Result<CreatePlan> PlanCreateThin(const Catalog& catalog, const PoolConfig& pool, const Store& store,
+                                  const CreateWish& wish) {
   const lvm::VolumeGroup& group = *catalog.group;
   const Bytes size = ToBytes(wish.size, group.extent_size);
-  const StoreSpace space = SpaceOf(catalog, store);
-  if (size > space.largest) {
-    return Full(store, space, size);
-  }
+  QUARRY_ASSIGN(StoreRoom room, PlanRoom(catalog, pool, store, {.bytes = size}));
   const lvm::VolumeTags tags = TagsOf(store, wish, size);
   CreatePlan plan;
-  plan.actions = {
+  plan.actions = std::move(room.growth);
+  Plan steps = {
       StartStoreAction{group.name, store.lv->name},
       ProveNextDeviceAction{group.name, store.lv->name},
       lvm::CreateThinLv{.group = group.name,
@@ -142,28 +136,35 @@ Result<CreatePlan> PlanCreateThin(const Catalog& catalog, const Store& store, co
       lvm::ChangeTags{group.name, wish.lv_name, lvm::BuildTags(tags), {std::string(lvm::kCreatingTag)}},
   };
   if (store.tags.cuts && !WasCut(catalog, store)) {  // everything that shared chunks is gone
-    plan.actions.insert(plan.actions.begin(),
-                        lvm::ChangeTags{group.name, store.lv->name, {}, {lvm::CutsTag()}});
+    plan.actions.push_back(lvm::ChangeTags{group.name, store.lv->name, {}, {lvm::CutsTag()}});
   }
+  std::ranges::move(steps, std::back_inserter(plan.actions));
   plan.volume = Describe(Record{wish.profile.pool, catalog.group, nullptr, tags});
   return plan;
 }
 
-Result<CutPlan> PlanCut(const Catalog& catalog, const Store& store, const std::vector<CutWish>& wishes,
-                        const CutGroup& of) {
+Result<CutPlan> PlanCut(const Catalog& catalog, const PoolConfig& pool, const Store& store,
+                        const std::vector<CutWish>& wishes, Bytes mapped, const CutGroup& of) {
   const lvm::VolumeGroup& group = *catalog.group;
   const bool snapshots = wishes.front().wish.cut.has_value();
-  const StoreSpace space =
-      SpaceOf(catalog, store, nullptr, snapshots ? Addition::kSnapshots : Addition::kCopy, wishes.size());
-  Bytes wanted;
+  StoreNeed need{
+      .bytes = {}, .what = snapshots ? Addition::kSnapshots : Addition::kCopy, .count = wishes.size()};
   for (const CutWish& one : wishes) {
-    wanted = wanted + ToBytes(one.wish.size, group.extent_size);
+    need.bytes = need.bytes + ToBytes(one.wish.size, group.extent_size);
   }
-  // How much a snapshot needs, only the cut knows.
-  if (snapshots ? space.largest == Bytes{} : wanted > space.largest) {
-    return Full(store, space, snapshots ? group.extent_size : wanted);
+  if (snapshots) {
+    need.bytes =
+        std::max(ToBytes(CeilToExtents(mapped, group.extent_size), group.extent_size), group.extent_size);
   }
+  auto room = PlanRoom(catalog, pool, store, need);
+  if (!room.has_value() && snapshots) {
+    // How much a snapshot needs, only the cut knows.
+    need.bytes = group.extent_size;
+    room = PlanRoom(catalog, pool, store, need);
+  }
+  QUARRY_TRY(room);
   CutPlan plan;
+  plan.actions = std::move(room->growth);
   plan.actions.push_back(StartStoreAction{group.name, store.lv->name});
   if (!store.tags.cuts) {
     plan.actions.push_back(lvm::ChangeTags{group.name, store.lv->name, {lvm::CutsTag()}, {}});
@@ -172,7 +173,7 @@ Result<CutPlan> PlanCut(const Catalog& catalog, const Store& store, const std::v
   for (const CutWish& one : wishes) {
     const Bytes size = ToBytes(one.wish.size, group.extent_size);
     lvm::VolumeTags tags = TagsOf(store, one.wish, size);
-    tags.mapped = snapshots ? std::min(size, space.largest) : Bytes{};
+    tags.mapped = snapshots ? std::min(size, room->largest) : Bytes{};
     if (!of.name.empty()) {
       tags.group = of.id;
       tags.group_name = of.name;
@@ -192,7 +193,7 @@ Result<CutPlan> PlanCut(const Catalog& catalog, const Store& store, const std::v
     cut.members.push_back({one.wish.lv_name, one.origin->lv->name, one.origin->lv->uuid});
   }
   if (snapshots) {
-    cut.most_mapped = space.largest;
+    cut.most_mapped = room->largest;
   }
   plan.actions.push_back(std::move(cut));
   return plan;
@@ -221,10 +222,6 @@ Result<Plan> PlanExpandThin(const Catalog& catalog, const Record& record, Extent
     if (store == nullptr) {
       return Error(Code::kPrecondition,
                    fmt::format("volume {} is in no thin store of Quarry's", record.tags.id));
-    }
-    const StoreSpace space = SpaceOf(catalog, *store, &record);
-    if (bytes - record.lv->size > space.largest) {
-      return Full(*store, space, bytes - record.lv->size);
     }
     plan.push_back(StartStoreAction{group.name, store->lv->name});
     plan.push_back(lvm::ExtendThinLv{group.name, record.lv->name, bytes});

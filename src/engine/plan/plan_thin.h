@@ -28,8 +28,9 @@ Result<Plan> PlanMakeStore(const Catalog& catalog, const PoolConfig& pool, const
 void TakeOut(const lvm::Placement& placement, lvm::FreeSpace& space);
 
 // Makes a thin volume of wish.size extents. It has the marker until its device in the pool is proven to be
-// new and blank. kNoSpace if it does not fit (model/thin_space.h).
-Result<CreatePlan> PlanCreateThin(const Catalog& catalog, const Store& store, const CreateWish& wish);
+// new and blank. The store grows before if it must (PlanRoom, whose errors this has).
+Result<CreatePlan> PlanCreateThin(const Catalog& catalog, const PoolConfig& pool, const Store& store,
+                                  const CreateWish& wish);
 
 // A new volume or snapshot that gets the bytes of another in the same store.
 struct CutWish {
@@ -46,9 +47,10 @@ struct CutPlan {
   std::vector<lvm::VolumeTags> tags;  // of each when it is ready; until then `mapped` is not final
 };
 // Makes placeholders, with the tags of deleted volumes, and gives all of them the bytes of their origins at
-// one instant (cut.h). kNoSpace if they do not fit, as far as that is known before the cut.
-Result<CutPlan> PlanCut(const Catalog& catalog, const Store& store, const std::vector<CutWish>& wishes,
-                        const CutGroup& group = {});
+// one instant (cut.h). The store grows before if it must (PlanRoom). kNoSpace if they do not fit, as far as
+// that is known before the cut. `mapped`: what the origins of snapshots have together, as far as is known.
+Result<CutPlan> PlanCut(const Catalog& catalog, const PoolConfig& pool, const Store& store,
+                        const std::vector<CutWish>& wishes, Bytes mapped, const CutGroup& group = {});
 
 // Makes a volume or snapshot ready that a cut has filled. `planned`: tags of its plan; `now`: those that it
 // gets.
@@ -56,6 +58,7 @@ lvm::ChangeTags PlanReady(const std::string& group, const std::string& lv_name, 
                           lvm::VolumeTags now);
 
 // Grows a thin volume to `size` extents, because the caller asked for `asked`. The size tag is written last.
+// The store must have room for it (PlanRoom).
 Result<Plan> PlanExpandThin(const Catalog& catalog, const Record& record, Extents size, Bytes asked);
 
 // The tags that a growth to `size` changes.

@@ -10,10 +10,14 @@
 
 namespace quarry::engine {
 
-// The largest volume that the store of this profile can make now, and the reason if there is none: the
-// profile means no store, or the store is not started, is unsound or full, or LVM makes nothing in the group
-// now. `least_size`: the smallest size that is useful to the caller. Asks the kernel for the pool's status.
-// May be called from any thread.
+// OK if something may be made in this store, or grow in it. kNoSpace: it is overcommitted, and so much of its
+// data is in use that StoreConfig::refuse says no.
+Status CheckFill(const Store& store, const PoolConfig& pool, const dm::ThinPoolStatus& status);
+
+// The largest volume that the store of this profile can make now, grown as far as it can, and the reason if
+// there is none: the profile means no store, or the store is not started, is unsound or full, or LVM makes
+// nothing in the group now. `least_size`: the smallest size that is useful to the caller. Asks the kernel for
+// the pool's status. May be called from any thread.
 CapacityResult ThinCapacityIn(const Catalog& catalog, const PoolConfig& pool, const Profile& profile,
                               Bytes least_size, dm::DmApi& dm);
 

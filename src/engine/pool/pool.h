@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "engine/model/catalog.h"
 #include "engine/model/config.h"
+#include "engine/model/store_ladder.h"
 #include "engine/plan/actions.h"
 #include "engine/plan/zeroed_extents.h"
 #include "engine/pool/activation.h"
@@ -53,6 +54,10 @@ struct Pool {
   std::optional<Error> start_error ABSL_GUARDED_BY(catalog_mutex);  // of the last start, if that failed
   // By name of the store, as of the pool's start.
   std::map<std::string, StoreErrors> store_errors ABSL_GUARDED_BY(catalog_mutex);
+  // By name of the store: what was logged last of how full an overcommitted store is.
+  std::map<std::string, StoreFill> store_fill ABSL_GUARDED_BY(catalog_mutex);
+  // The same: how fast it fills.
+  std::map<std::string, FillTrend> store_trends ABSL_GUARDED_BY(catalog_mutex);
   // Names of volumes whose creation was sent to other nodes while the group was missing.
   std::set<std::string> given_up ABSL_GUARDED_BY(catalog_mutex);
 

@@ -91,12 +91,11 @@ Status Node::AddHealthOfStore(const Record& record, const mount::MountTable& mou
     health.ailments.insert(health.ailments.begin(),
                            {Problem::kInaccessible, "StoreFailed", status.error().message()});
   } else if (status.has_value() && status->mode == dm::ThinPoolStatus::Mode::kOutOfDataSpace) {
-    health.ailments.push_back(
-        {Problem::kInaccessible, "StoreFull",
-         fmt::format(
-             "thin store {}/{} is full, so writes that need space fail. Volumes of Quarry alone cannot fill "
-             "it: look for others in it (lvs), and remove them",
-             group.name, pool->name)});
+    health.ailments.push_back({Problem::kInaccessible, "StoreFull",
+                               fmt::format("thin store {}/{} is full, so writes that need space fail. Unless "
+                                           "it is overcommitted, volumes of Quarry alone cannot fill "
+                                           "it: look for others in it (lvs), and remove them",
+                                           group.name, pool->name)});
   }
   return Ok();
 }

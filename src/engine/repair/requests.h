@@ -18,7 +18,7 @@ Result<std::vector<ScrubAnswer>> WantScrub(Node& node, Scrubs& scrubs, const Scr
                                            const Call& call);
 
 // Upkeep::Trim: makes mounted file systems report their free blocks to their disks (fstrim). (trim.cc)
-Result<TrimResult> TrimAll(Node& node, const Call& call);
+Result<TrimResult> TrimAll(Node& node, const std::string& store, const Call& call);
 
 // Disks::Evacuate (engine/disks.h). Recorded in a tag of the disk. (evacuation.cc)
 Result<EvacuateResult> WantEvacuation(Node& node, Erasers& erasers, const EvacuateRequest& request,

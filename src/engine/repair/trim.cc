@@ -43,6 +43,11 @@ Result<std::optional<Bytes>> TrimPiece(Node& node, const Record& record, Bytes f
   return std::optional(trimmed);
 }
 
+bool IsIn(const Catalog& catalog, const std::string& store, const Record& record) {
+  const Store* const of = catalog.StoreOf(*record.lv);
+  return of != nullptr && of->tags.id == store;
+}
+
 Status TrimVolume(Node& node, const Record& record, const Call& call, TrimResult& result) {
   // btrfs has its own address space, which does not end where the device ends: it is trimmed in one call.
   const Bytes piece = record.tags.fs_type == "btrfs" ? Bytes{UINT64_MAX} : kPiece;
@@ -62,7 +67,7 @@ Status TrimVolume(Node& node, const Record& record, const Call& call, TrimResult
 
 }  // namespace
 
-Result<TrimResult> TrimAll(Node& node, const Call& call) {
+Result<TrimResult> TrimAll(Node& node, const std::string& store, const Call& call) {
   TrimResult result;
   for (const auto& pool : node.pools) {
     std::shared_ptr<const Catalog> catalog;
@@ -77,7 +82,8 @@ Result<TrimResult> TrimAll(Node& node, const Call& call) {
       catalog = std::move(*looked);
     }
     for (const Record& record : catalog->records) {
-      if (record.tags.state != lvm::VolumeState::kReady || record.tags.fs_type.empty()) {
+      if (record.tags.state != lvm::VolumeState::kReady || record.tags.fs_type.empty() ||
+          (!store.empty() && !IsIn(*catalog, store, record))) {
         continue;
       }
       QUARRY_ASSIGN(const auto pass, node.gate.Enter(call));

@@ -96,15 +96,50 @@ TEST(ParsePool, ReadsThinStores) {
   EXPECT_EQ(pool->stores[1].size, Bytes{500 * kGiB.value});
   EXPECT_EQ(pool->stores[1].geometry.type(), lvm::VolumeType::kRaid1);
   EXPECT_EQ(pool->stores[1].chunk, Bytes{128 * kKiB.value});
-  for (const char* bad :
-       {"store.=1GiB", "store.a/b=1GiB", "store.a=", "store.a=0", "store.a=1GiB  type=raid1",
-        "store.a=1GiB type=thin", "store.a=1GiB type=raid1 type=raid1", "store.a=1GiB erase=none",
-        "store.a=1GiB chunk=96KiB", "store.a=1GiB chunk=2MiB", "store.a=1GiB chunk",
-        "store.a=1GiB,store.a=2GiB", "store.a=900T"}) {
+  for (const char* bad : {"store.=1GiB",
+                          "store.a/b=1GiB",
+                          "store.a=",
+                          "store.a=0",
+                          "store.a=1GiB  type=raid1",
+                          "store.a=1GiB type=thin",
+                          "store.a=1GiB type=raid1 type=raid1",
+                          "store.a=1GiB erase=none",
+                          "store.a=1GiB chunk=96KiB",
+                          "store.a=1GiB chunk=2MiB",
+                          "store.a=1GiB chunk",
+                          "store.a=1GiB,store.a=2GiB",
+                          "store.a=900T",
+                          "store.a=2GiB max=1GiB",
+                          "store.a=1GiB max",
+                          "store.a=1GiB overcommit=0.5",
+                          "store.a=1GiB overcommit=2x",
+                          "store.a=1GiB overcommit=nan",
+                          "store.a=1GiB warn=70%",
+                          "store.a=1GiB overcommit=2 warn=70",
+                          "store.a=1GiB overcommit=2 warn=95%",
+                          "store.a=1GiB overcommit=2 grow=80%",
+                          "store.a=1GiB overcommit=2 refuse=100%",
+                          "store.a=1GiB overcommit=2 max=2GiB grow=60%",
+                          "store.a=8TiB overcommit=3",
+                          "store.a=1GiB max=2GiB max=3GiB"}) {
     const auto refused = Pool(std::string("fast=vg0,") + bad);
     ASSERT_FALSE(refused.has_value()) << bad;
     EXPECT_NE(refused.error().message().find("store"), std::string::npos) << refused.error().message();
   }
+}
+
+TEST(ParsePool, ReadsHowThinStoresGrow) {
+  const auto pool = Pool(
+      "fast=vg0,store.a=1GiB max=2GiB,store.b=1GiB overcommit=2.5 warn=50% refuse=99%,store.c=1GiB "
+      "overcommit=3 max=4GiB grow=75%");
+  ASSERT_TRUE(pool.has_value()) << pool.error().message();
+  EXPECT_EQ(pool->stores[0].most, Bytes{2 * kGiB.value});
+  EXPECT_EQ(pool->stores[0].overcommit, 100U);
+  EXPECT_EQ(pool->stores[1].most, Bytes{});
+  EXPECT_EQ(pool->stores[1].overcommit, 250U);
+  EXPECT_EQ(pool->stores[1].warn, 50U);
+  EXPECT_EQ(pool->stores[1].refuse, 99U);
+  EXPECT_EQ(pool->stores[2].grow, 75U);
 }
 
 TEST(ParsePool, ReadsPatternsAndExclusions) {
@@ -212,7 +247,8 @@ TEST(ParsePool, NamesTheSourceAndThePartThatIsWrong) {
       {"fast=vg0,share.raid1=60%,share.linear=50%", "--pool: the shares add up to 110%"},
       {"fast=vg0,foreign=show", "--pool: foreign: must be 'list' or 'hide'"},
       {"fast=vg0,size=1G",
-       "--pool: unknown key 'size'; known: reserve, device, exclude, foreign, share.TYPE, store.NAME, ephemeral, "
+       "--pool: unknown key 'size'; known: reserve, device, exclude, foreign, share.TYPE, store.NAME, "
+       "ephemeral, "
        "ephemeral-total, ephemeral-max-count, ephemeral-attributes"},
   };
   for (const auto& [text, message] : bad) {
