@@ -2,9 +2,12 @@
 // Quarry's error codes. A driver translates this into calls of the engine, or into RPCs.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 
@@ -16,8 +19,13 @@ struct Type {
   uint64_t legs;
   bool metadata;  // each RAID leg has one extent of metadata
 };
-inline constexpr Type kTypes[] = {
-    {"linear", 1, 1, false}, {"striped", 2, 2, false}, {"raid1", 1, 2, true}, {"raid5", 2, 3, true}};
+// A thin volume takes nothing of the group: the store has its extents.
+inline constexpr Type kTypes[] = {{"linear", 1, 1, false},
+                                  {"striped", 2, 2, false},
+                                  {"raid1", 1, 2, true},
+                                  {"raid5", 2, 3, true},
+                                  {"thin", 1, 0, false}};
+inline constexpr size_t kThin = std::size(kTypes) - 1;
 
 // Extents of the group that a volume of `extents` takes.
 uint64_t Taken(const Type& type, uint64_t extents);
@@ -36,6 +44,11 @@ struct Wish {
 struct Made {
   std::string id;
   uint64_t extents = 0;
+};
+
+struct MadeGroup {
+  std::string id;
+  std::map<std::string, Made> members;  // snapshots, by the ids of their volumes
 };
 
 struct Grown {
@@ -77,18 +90,25 @@ class Driver {
   virtual Status DeleteSnapshot(const std::string& id) = 0;
   // All snapshots: extents by id.
   virtual Result<std::map<std::string, uint64_t>> Snapshots() = 0;
-  // A number at the beginning of a raw volume.
+  virtual Result<MadeGroup> SnapshotGroup(const std::string& name,
+                                          const std::vector<std::string>& sources) = 0;
+  virtual Status DeleteGroup(const std::string& id, const std::vector<std::string>& members) = 0;
+  virtual Result<MadeGroup> GetGroup(const std::string& id) = 0;
+  // A number at the beginning of a raw volume. Read activates a thin volume that is not active.
   virtual void Write(const std::string& id, uint64_t number) = 0;
   virtual uint64_t Read(const std::string& id) = 0;
   // The process dies, and a new process serves.
   virtual Status Restart() = 0;
 
-  // Extents of the empty group.
+  // Extents of the group without the thin store, when there are no volumes.
   virtual uint64_t Total() = 0;
+  // Extents of the data of the thin store: enough for all volumes of a sequence.
+  virtual uint64_t StoreTotal() = 0;
   virtual uint64_t ExtentBytes() = 0;
   // Whether anything exists at the path of a target.
   virtual bool Exists(const Spot& spot) = 0;
-  // Logical volumes, devices and mounts that exist now, as text; empty: none.
+  // Logical volumes, devices and mounts that exist now, but not those of the store itself, as text; empty:
+  // none.
   virtual std::string Leftovers() = 0;
 };
 

@@ -6,16 +6,22 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
+#include <ranges>
+#include <set>
 #include <thread>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace quarry::model {
 namespace {
 
 constexpr uint64_t kHuge = uint64_t{1} << 30;  // more extents than any group in the tests has
 constexpr char kNeverWas[] = "main.qaaaaaaaaaaaaaaaaaaaaaaaaaa";
+// What a store sets aside once it had a snapshot: 1024 chunks of at most 128 KiB, in extents of 4 MiB.
+constexpr uint64_t kMostMargin = 32;
 
 using Codes = std::optional<Code>;
 
@@ -74,6 +80,19 @@ uint64_t Sequence::TakenByAll() const {
   return sum;
 }
 
+void Sequence::NoteErased(size_t type, uint64_t extents) {
+  erasing_ += Taken(kTypes[type], extents);
+  erasing_thin_ += type == kThin ? extents : 0;
+}
+
+uint64_t Sequence::PromisedByStore() const {
+  uint64_t sum = 0;
+  for (const auto& [name, known] : model_) {
+    sum += known.type == kThin ? known.extents : 0;
+  }
+  return sum;
+}
+
 void Sequence::Run() {
   EXPECT_EQ(driver_.Leftovers(), "");
   for (int i = 0; i < shape_.calls && !testing::Test::HasFailure(); ++i) {
@@ -94,11 +113,15 @@ void Sequence::OneCall() {
       {22, [&] { Create(); }},
       {11, [&] { Delete(PickName()); }},
       {11, [&] { Expand(); }},
-      {6, [&] { Write(); }},
+      {6, [&] { Write(PickName()); }},
       {7, [&] { Snapshot(); }},
       {4, [&] { DeleteSnapshot(PickSnapshot()); }},
       {6, [&] { CreateFromSnapshot(); }},
-      {4, [&] { Copy(); }},
+      {6, [&] { Copy(); }},
+      {5, [&] { SnapshotGroup(); }},
+      {2, [&] { DeleteGroup(PickGroup()); }},
+      {1, [&] { DeleteMember(); }},
+      {1, [&] { GetGroup(); }},
       {13, [&] { Stage(); }},
       {9, [&] { Unstage(PickName()); }},
       {13, [&] { Publish(); }},
@@ -125,8 +148,8 @@ void Sequence::OneCall() {
 
 void Sequence::Create() {
   const std::string name = PickName();
-  const auto type = static_cast<size_t>(Pick(4));
-  const bool block = OneIn(2);
+  const size_t type = PickType();
+  const bool block = OneIn(2) || (type == kThin && OneIn(2));
   const bool unknown_type = OneIn(16);
   const uint64_t asked =
       OneIn(16) ? kHuge : 2 + static_cast<uint64_t>(Pick(6));  // a file system needs two extents
@@ -151,7 +174,7 @@ void Sequence::Create() {
     return;
   }
   const bool possible = asked != kHuge && (limit == 0 || rounded <= limit);
-  Expect(made, possible ? std::nullopt : std::optional(Code::kOutOfRange));
+  Expect(made, possible ? std::nullopt : Codes(type == kThin ? Code::kNoSpace : Code::kOutOfRange));
   if (made.has_value()) {
     EXPECT_EQ(made->extents, rounded);
     model_[name] = {made->id, rounded, type, block, false, {}, asked};
@@ -159,8 +182,8 @@ void Sequence::Create() {
 }
 
 // Where it is published. A device stays read-only after the end of a read-only publication.
-void Sequence::Write() {
-  Known* const known = Find(PickName());
+void Sequence::Write(const std::string& name) {
+  Known* const known = Find(name);
   if (known != nullptr && known->block && !known->targets.empty() && !known->targets.begin()->second) {
     known->number = ++numbers_;
     Tell(fmt::format("write {} to {}\n", known->number, known->id));
@@ -185,9 +208,9 @@ void Sequence::Snapshot() {
     }
     return;
   }
-  Expect(made, known == nullptr          ? Codes(Code::kNotFound)
-               : !known->targets.empty() ? Codes(Code::kPrecondition)
-                                         : std::nullopt);
+  // A store cuts a volume in use.
+  const bool busy = known != nullptr && known->type != kThin && !known->targets.empty();
+  Expect(made, known == nullptr ? Codes(Code::kNotFound) : busy ? Codes(Code::kPrecondition) : std::nullopt);
   if (made.has_value() && known != nullptr) {
     EXPECT_EQ(made->extents, known->asked) << "a volume of that size holds it";
     snapshots_[name] = {made->id, known->id, known->extents, known->type, known->asked, known->number};
@@ -199,17 +222,163 @@ void Sequence::DeleteSnapshot(const std::string& name) {
   const auto known = snapshots_.find(name);
   Expect(driver_.DeleteSnapshot(known == snapshots_.end() ? kNeverWas : known->second.id), std::nullopt);
   if (known != snapshots_.end()) {
-    erasing_ += Taken(kTypes[known->second.type], known->second.extents);
+    NoteErased(known->second.type, known->second.extents);
     snapshots_.erase(known);
   }
 }
 
+std::vector<std::string> Sequence::PickSources() {
+  std::vector<std::string> fitting;
+  for (const auto& [name, known] : model_) {
+    if (known.type == kThin && known.block) {
+      fitting.push_back(name);
+    }
+  }
+  std::vector<std::string> out;
+  for (int i = 1 + Pick(3); i > 0; --i) {
+    const bool any = fitting.empty() || OneIn(12);
+    out.push_back(any ? PickName() : fitting[static_cast<size_t>(Pick(static_cast<int>(fitting.size())))]);
+    if (!any && !OneIn(8)) {
+      std::erase(fitting, out.back());  // otherwise it may be named twice
+    }
+  }
+  return out;
+}
+
+std::optional<Code> Sequence::WhyNoGroup(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    const Known* const known = Find(name);
+    if (known == nullptr) {
+      return Code::kNotFound;
+    }
+    if (known->type != kThin) {
+      return Code::kPrecondition;
+    }
+  }
+  return std::nullopt;
+}
+
+void Sequence::SnapshotGroup() {
+  const std::string name = PickGroup();
+  const std::vector<std::string> names = PickSources();
+  std::vector<std::string> ids;
+  for (const std::string& one : names) {
+    if (const Known* const known = Find(one); known != nullptr && !known->block) {
+      return;
+    }
+    ids.push_back(Id(one));
+  }
+  const std::set<std::string> sources(ids.begin(), ids.end());
+  Tell(fmt::format("snapshot group {} of {}", name, fmt::join(names, ", ")));
+  const auto made = driver_.SnapshotGroup(name, ids);
+  if (sources.size() < ids.size()) {
+    return Expect(made, Code::kInvalidArgument);
+  }
+  if (const auto there = groups_.find(name); there != groups_.end()) {
+    const KnownGroup& known = there->second;
+    const bool same = std::ranges::equal(sources, known.members | std::views::keys);
+    Expect(made, same ? std::nullopt : Codes(Code::kAlreadyExists));
+    return made.has_value() ? CheckGroup(*made, known) : void();
+  }
+  Expect(made, WhyNoGroup(names));
+  if (!made.has_value()) {
+    return;
+  }
+  KnownGroup group{.id = made->id, .members = {}};
+  for (const std::string& one : names) {
+    const Known& source = *Find(one);
+    const auto member = made->members.find(source.id);
+    if (member == made->members.end()) {
+      ADD_FAILURE() << "no member is of " << source.id;
+      return;
+    }
+    group.members[source.id] = {member->second.id, source.id,    source.extents, kThin,
+                                source.asked,      source.number};
+  }
+  CheckGroup(*made, group);
+  groups_[name] = std::move(group);
+}
+
+void Sequence::CheckGroup(const MadeGroup& made, const KnownGroup& known) {
+  EXPECT_EQ(made.id, known.id);
+  EXPECT_EQ(made.members.size(), known.members.size());
+  for (const auto& [source, member] : known.members) {
+    const auto found = made.members.find(source);
+    if (found == made.members.end()) {
+      ADD_FAILURE() << "no member is of " << source;
+      continue;
+    }
+    EXPECT_EQ(found->second.id, member.id);
+    EXPECT_EQ(found->second.extents, member.asked);
+  }
+}
+
+// Also of a group that is gone, or never was. All members must be named, or none.
+void Sequence::DeleteGroup(const std::string& name) {
+  const auto known = groups_.find(name);
+  std::vector<std::string> members;
+  bool all = true;
+  if (known != groups_.end() && !OneIn(3)) {
+    for (const auto& [source, member] : known->second.members) {
+      members.push_back(member.id);
+    }
+    if (members.size() > 1 && OneIn(4)) {
+      members.pop_back();
+      all = false;
+    }
+  }
+  Tell(fmt::format("delete group {}, {} members named", name, members.size()));
+  const auto done = driver_.DeleteGroup(known != groups_.end()        ? known->second.id
+                                        : gone_groups_.contains(name) ? gone_groups_[name]
+                                                                      : kNeverWas,
+                                        members);
+  Expect(done, all ? std::nullopt : Codes(Code::kInvalidArgument));
+  if (done.has_value() && known != groups_.end()) {
+    for (const auto& [source, member] : known->second.members) {
+      NoteErased(kThin, member.extents);
+    }
+    gone_groups_[name] = known->second.id;
+    groups_.erase(known);
+  }
+}
+
+// A member goes with its group only.
+void Sequence::DeleteMember() {
+  const auto known = groups_.find(PickGroup());
+  if (known == groups_.end()) {
+    return;
+  }
+  const KnownSnapshot& member = known->second.members.begin()->second;
+  Tell(fmt::format("delete snapshot {} of group {}", member.id, known->first));
+  Expect(driver_.DeleteSnapshot(member.id), Code::kInvalidArgument);
+}
+
+void Sequence::GetGroup() {
+  const auto known = groups_.find(PickGroup());
+  const std::string id = known == groups_.end() ? kNeverWas : known->second.id;
+  Tell(fmt::format("get group {}", id));
+  const auto group = driver_.GetGroup(id);
+  Expect(group, known == groups_.end() ? Codes(Code::kNotFound) : std::nullopt);
+  if (group.has_value() && known != groups_.end()) {
+    CheckGroup(*group, known->second);
+  }
+}
+
+// Of a single snapshot, or of a member of a group.
 void Sequence::CreateFromSnapshot() {
-  const std::string name = PickSnapshot();
-  const auto known = snapshots_.find(name);
-  const KnownSnapshot from = known == snapshots_.end() ? KnownSnapshot{.id = kNeverWas} : known->second;
+  std::string name = PickSnapshot();
+  const auto single = snapshots_.find(name);
+  const KnownSnapshot* known = single == snapshots_.end() ? nullptr : &single->second;
+  if (OneIn(2)) {
+    if (const auto group = groups_.find(PickGroup()); group != groups_.end()) {
+      known = &std::prev(group->second.members.end())->second;
+      name = "of group " + group->first;
+    }
+  }
+  const KnownSnapshot from = known == nullptr ? KnownSnapshot{.id = kNeverWas} : *known;
   Tell(fmt::format("from snapshot {}: ", name));
-  CreateFrom({.snapshot = from.id}, from, known == snapshots_.end() ? Codes(Code::kNotFound) : std::nullopt);
+  const size_t type = from.type == kThin ? PickType() : static_cast<size_t>(Pick(static_cast<int>(kThin)));
+  CreateFrom({.snapshot = from.id}, from, known == nullptr ? Codes(Code::kNotFound) : std::nullopt, type);
 }
 
 void Sequence::Copy() {
@@ -220,18 +389,23 @@ void Sequence::Copy() {
   }
   const Known from = known == nullptr ? Known{.id = Id(volume)} : *known;
   Tell(fmt::format("from {}: ", volume));
+  const bool thin = from.type == kThin;
+  const size_t type = !thin                  ? static_cast<size_t>(Pick(static_cast<int>(kThin)))
+                      : from.targets.empty() ? PickType()
+                                             : kThin;
   CreateFrom({.source = from.id},
              {.id = from.id, .extents = from.extents, .asked = from.asked, .number = from.number},
-             known == nullptr       ? Codes(Code::kNotFound)
-             : from.targets.empty() ? std::nullopt
-                                    : Codes(Code::kPrecondition));
+             known == nullptr               ? Codes(Code::kNotFound)
+             : thin || from.targets.empty() ? std::nullopt
+                                            : Codes(Code::kPrecondition),
+             type);
 }
 
-void Sequence::CreateFrom(const Wish& from, const KnownSnapshot& source, std::optional<Code> wanted) {
+void Sequence::CreateFrom(const Wish& from, const KnownSnapshot& source, std::optional<Code> wanted,
+                          size_t type) {
   Wish wish = from;
   wish.name = PickName();
   wish.block = true;
-  const auto type = static_cast<size_t>(Pick(4));
   wish.type = kTypes[type].name;
   wish.required = std::max<uint64_t>(source.asked, 1) + static_cast<uint64_t>(Pick(4));
   const uint64_t rounded = RoundedUp(std::max(wish.required, source.extents), kTypes[type].granule);
@@ -246,7 +420,10 @@ void Sequence::CreateFrom(const Wish& from, const KnownSnapshot& source, std::op
   Expect(made, wanted);
   if (made.has_value()) {
     EXPECT_EQ(made->extents, rounded);
-    EXPECT_EQ(driver_.Read(made->id), source.number);
+    // A thin copy is not active yet. Half of them are left so, for the next call to find.
+    if (type != kThin || OneIn(2)) {
+      EXPECT_EQ(driver_.Read(made->id), source.number);
+    }
     model_[wish.name] = {made->id, rounded, type, true, false, {}, wish.required, source.id, source.number};
   }
 }
@@ -258,7 +435,7 @@ void Sequence::Delete(const std::string& name) {
   const bool used = known != nullptr && (!known->targets.empty() || (known->staged && !known->block));
   Expect(done, used ? std::optional(Code::kPrecondition) : std::nullopt);
   if (done.has_value() && known != nullptr) {
-    erasing_ += Taken(kTypes[known->type], known->extents);
+    NoteErased(known->type, known->extents);
     gone_[name] = known->id;
     model_.erase(name);
   }
@@ -276,8 +453,11 @@ void Sequence::Expand() {
   }
   const uint64_t then =
       std::max(known->extents, asked > known->extents ? RoundedUp(asked, kTypes[known->type].granule) : 0);
-  const bool possible = asked != kHuge && (limit == 0 || then <= limit);
-  Expect(grown, possible ? std::nullopt : std::optional(Code::kOutOfRange));
+  const bool fits = limit == 0 || then <= limit;
+  const bool full = fits && asked == kHuge && known->type == kThin;
+  Expect(grown, full                     ? Codes(Code::kNoSpace)
+                : fits && asked != kHuge ? std::nullopt
+                                         : Codes(Code::kOutOfRange));
   if (grown.has_value()) {
     known->asked = then > known->extents ? asked : known->asked;
     known->extents = then;
@@ -316,6 +496,9 @@ void Sequence::Publish() {
   const bool wrong = OneIn(12);
   const bool block = (known != nullptr && known->block) != wrong;
   const bool read_only = OneIn(3);
+  if (known != nullptr && known->type == kThin && known->block && !known->staged) {
+    return;  // whether it is active is nothing that the caller knows
+  }
   Tell(fmt::format("publish {} at {} as {} {}", name, Text(spot), read_only ? "read-only" : "writable",
                    Access(block)));
   const auto published = driver_.Publish(Id(name), spot, block, read_only);
@@ -334,6 +517,9 @@ void Sequence::Publish() {
   if (published.has_value() && known != nullptr) {
     known->targets[spot.target] = read_only;
     EXPECT_TRUE(driver_.Exists(spot));
+    if (OneIn(2)) {
+      Write(name);
+    }
   }
 }
 
@@ -397,7 +583,7 @@ void Sequence::NodeExpand() {
 
 void Sequence::Validate() {
   const std::string name = PickName();
-  const auto type = static_cast<size_t>(Pick(4));
+  const size_t type = PickType();
   const bool block = OneIn(2);
   const Known* known = Find(name);
   Tell(fmt::format("validate {} as {} {}", name, Access(block), kTypes[type].name));
@@ -419,8 +605,12 @@ void Sequence::Get() {
   }
 }
 
-// A linear volume can use all free extents. It is unknown when erased extents become free.
 void Sequence::Capacity() {
+  OneIn(2) ? CheckThinCapacity() : CheckGroupCapacity();
+}
+
+// A linear volume can use all free extents. It is unknown when erased extents become free.
+void Sequence::CheckGroupCapacity() {
   Tell("capacity of linear");
   const auto most = driver_.Capacity("linear");
   Expect(most, std::nullopt);
@@ -428,6 +618,28 @@ void Sequence::Capacity() {
     const uint64_t free = driver_.Total() - TakenByAll();
     EXPECT_LE(*most, free);
     EXPECT_GE(*most + erasing_, free);
+  }
+}
+
+// What a snapshot has in the store is between nothing and its volume's size.
+void Sequence::CheckThinCapacity() {
+  Tell("capacity of thin");
+  const auto most = driver_.Capacity(kTypes[kThin].name);
+  Expect(most, std::nullopt);
+  uint64_t snapshots = 0;
+  for (const auto& [name, snapshot] : snapshots_) {
+    snapshots += snapshot.type == kThin ? snapshot.extents : 0;
+  }
+  for (const auto& [name, group] : groups_) {
+    for (const auto& [source, member] : group.members) {
+      snapshots += member.extents;
+    }
+  }
+  if (most.has_value()) {
+    const uint64_t free = driver_.StoreTotal() - PromisedByStore();
+    const bool empty = free == driver_.StoreTotal() && snapshots == 0 && erasing_thin_ == 0;
+    EXPECT_LE(*most, free);
+    EXPECT_GE(*most + snapshots + erasing_thin_ + (empty ? 0 : kMostMargin), free);
   }
 }
 
@@ -451,9 +663,14 @@ void Sequence::CheckList() {
   for (const auto& [name, snapshot] : snapshots_) {
     known[snapshot.id] = snapshot.asked;
   }
+  for (const auto& [name, group] : groups_) {
+    for (const auto& [source, member] : group.members) {
+      known[member.id] = member.asked;
+    }
+  }
   EXPECT_EQ(*snapshots, known);
   for (const auto& [name, volume] : model_) {
-    if (volume.block) {
+    if (volume.block && (volume.type != kThin || !volume.targets.empty())) {
       EXPECT_EQ(driver_.Read(volume.id), volume.number) << name;
     }
   }
@@ -477,6 +694,9 @@ void Sequence::EndEmpty() {
   while (!snapshots_.empty()) {
     DeleteSnapshot(std::string(snapshots_.begin()->first));
   }
+  while (!groups_.empty()) {
+    DeleteGroup(std::string(groups_.begin()->first));
+  }
   CheckList();
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(shape_.settle_seconds);
   std::string left = driver_.Leftovers();
@@ -486,7 +706,9 @@ void Sequence::EndEmpty() {
   }
   EXPECT_EQ(left, "");
   erasing_ = 0;
-  Capacity();
+  erasing_thin_ = 0;
+  CheckThinCapacity();
+  CheckGroupCapacity();
 }
 
 void RunSequences(const std::function<std::unique_ptr<Driver>()>& make, unsigned seed, unsigned count,

@@ -1,6 +1,9 @@
 // A random sequence of calls with restarts in between, compared with a model that a reader can check: maps
-// of volumes and snapshots. Answers and codes must be the same. The sequence begins and ends with an empty
-// group.
+// of volumes, snapshots and group snapshots. Answers and codes must be the same. The sequence begins and ends
+// with a group that has nothing but a thin store.
+//
+// Two things are not asked for: a thin copy of what is in no store, and a copy with extents of its own of a
+// thin volume that is in use. copies.md says what they do.
 #pragma once
 
 #include <functional>
@@ -9,6 +12,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "tests/model/driver.h"
 
@@ -52,18 +56,26 @@ class Sequence {
     uint64_t asked = 0;  // of its volume
     uint64_t number = 0;
   };
+  struct KnownGroup {
+    std::string id;
+    std::map<std::string, KnownSnapshot> members;  // by the ids of their volumes
+  };
 
   void OneCall();
   void Create();
   void Delete(const std::string& name);
   // These are for raw volumes.
-  void Write();
+  void Write(const std::string& name);
   void Snapshot();
   void DeleteSnapshot(const std::string& name);
   void CreateFromSnapshot();
   void Copy();
   // `from`: its source. `wanted`: the error that is due to the source; nullopt: none.
-  void CreateFrom(const Wish& from, const KnownSnapshot& source, std::optional<Code> wanted);
+  void CreateFrom(const Wish& from, const KnownSnapshot& source, std::optional<Code> wanted, size_t type);
+  void SnapshotGroup();
+  void DeleteGroup(const std::string& name);
+  void DeleteMember();
+  void GetGroup();
   void Expand();
   void Stage();
   void Unstage(const std::string& name);
@@ -81,6 +93,8 @@ class Sequence {
   int Pick(int below) { return std::uniform_int_distribution<int>(0, below - 1)(random_); }
   bool OneIn(int n) { return Pick(n) == 0; }
   std::string PickName() { return "v" + std::to_string(Pick(shape_.names)); }
+  size_t PickType() { return OneIn(3) ? kThin : static_cast<size_t>(Pick(static_cast<int>(kThin))); }
+  std::string PickGroup() { return "g" + std::to_string(Pick(2)); }
   std::string PickSnapshot() { return "s" + std::to_string(Pick(shape_.names)); }
   Spot PickSpot(const std::string& name) { return {name, Pick(3) - 1}; }
   // The volume of this name, if there is one.
@@ -89,7 +103,18 @@ class Sequence {
   std::string Id(const std::string& name);
   // Whether the volume is at this spot.
   static bool IsAt(const Known* known, const Spot& spot);
+  // Names of volumes for a group: mostly raw thin ones that exist.
+  std::vector<std::string> PickSources();
+  // What a group of these is, as far as the sources decide: an error, or nullopt.
+  std::optional<Code> WhyNoGroup(const std::vector<std::string>& names);
   uint64_t TakenByAll() const;
+  // Of all thin volumes.
+  uint64_t PromisedByStore() const;
+  void CheckThinCapacity();
+  void CheckGroupCapacity();
+  static void CheckGroup(const MadeGroup& made, const KnownGroup& known);
+  // The extents of what is deleted now are free in a while.
+  void NoteErased(size_t type, uint64_t extents);
 
   void Tell(const std::string& call) { story_ += call; }
   template <typename T>
@@ -101,8 +126,11 @@ class Sequence {
   std::map<std::string, Known> model_;              // by name
   std::map<std::string, std::string> gone_;         // ids of deleted volumes, by name
   std::map<std::string, KnownSnapshot> snapshots_;  // by name
+  std::map<std::string, KnownGroup> groups_;        // by name
+  std::map<std::string, std::string> gone_groups_;  // ids of deleted groups, by name
   uint64_t numbers_ = 0;                            // that were written
   uint64_t erasing_ = 0;                            // upper limit for the extents of deleted volumes
+  uint64_t erasing_thin_ = 0;                       // the same, of the store
   std::string story_;
 };
 

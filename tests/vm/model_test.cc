@@ -3,12 +3,13 @@
 #include <fstream>
 
 #include "tests/model/sequence.h"
-#include "tests/vm/fixture.h"
+#include "tests/vm/thin_stores_fixture.h"
 
 namespace quarry::vm {
 namespace {
 
 constexpr uint64_t kExtent = 4 * kMi;
+constexpr int64_t kStore = 640 * kMi;
 
 Code ToCode(grpc::StatusCode code) {
   switch (code) {
@@ -62,7 +63,8 @@ struct Place {
   std::function<CsiClient&()> client;
   std::function<Status()> restart;
   std::function<std::string(const std::string&)> staging_path, target_path;
-  int64_t total;
+  int64_t total;      // extents
+  std::string store;  // name of the thin pool
 };
 
 class CsiDriver final : public model::Driver {
@@ -155,6 +157,18 @@ class CsiDriver final : public model::Driver {
     }
     return all;
   }
+  Result<model::MadeGroup> SnapshotGroup(const std::string& name,
+                                         const std::vector<std::string>& sources) override {
+    QUARRY_ASSIGN(const auto made, Answer(client().SnapshotGroup(name, sources)));
+    return ToModel(made.group_snapshot());
+  }
+  Status DeleteGroup(const std::string& id, const std::vector<std::string>& members) override {
+    return Done(client().DeleteGroup(id, members));
+  }
+  Result<model::MadeGroup> GetGroup(const std::string& id) override {
+    QUARRY_ASSIGN(const auto got, Answer(client().GetGroup(id)));
+    return ToModel(got.group_snapshot());
+  }
   void Write(const std::string& id, uint64_t number) override {
     std::fstream device(NodeOf(id), std::ios::in | std::ios::out | std::ios::binary);
     device.write(reinterpret_cast<const char*>(&number), sizeof number);
@@ -163,6 +177,9 @@ class CsiDriver final : public model::Driver {
   }
   uint64_t Read(const std::string& id) override {
     uint64_t number = 0;
+    if (!std::filesystem::exists(NodeOf(id))) {
+      EXPECT_TRUE(Tool({"lvchange", "-ay", std::string(kGroup) + "/" + LvNameIn(id)}).ok()) << id;
+    }
     std::ifstream device(NodeOf(id), std::ios::binary);
     EXPECT_TRUE(device.read(reinterpret_cast<char*>(&number), sizeof number)) << id;
     return number;
@@ -170,19 +187,42 @@ class CsiDriver final : public model::Driver {
   Status Restart() override { return place_.restart(); }
 
   uint64_t Total() override { return static_cast<uint64_t>(place_.total); }
+  uint64_t StoreTotal() override { return Count(kStore); }
   uint64_t ExtentBytes() override { return kExtent; }
   bool Exists(const model::Spot& spot) override { return std::filesystem::exists(Path(spot)); }
   std::string Leftovers() override {
-    const std::string lvs = Trim(Tool({"lvs", "-a", "--noheadings", "-o", "lv_name,lv_tags", kGroup}).out);
-    const std::string devices = Trim(Tool({"dmsetup", "ls"}).out);
+    const std::string lvs =
+        WithoutStore(Tool({"lvs", "-a", "--noheadings", "-o", "lv_name,lv_tags", kGroup}).out);
+    const std::string devices = WithoutStore(Tool({"dmsetup", "ls"}).out);
     const std::string mounts = Trim(Tool({"findmnt", "-rn", "-o", "TARGET,SOURCE"}).out);
     const bool mounted = mounts.find("/run/quarry-test/mnt") != std::string::npos;
     return (lvs.empty() ? "" : "LVs: " + lvs + "\n") +
-           (devices == "No devices found" ? "" : "devices: " + devices + "\n") +
+           (devices == "No devices found\n" || devices.empty() ? "" : "devices: " + devices + "\n") +
            (mounted ? "mounts: " + mounts : "");
   }
 
  private:
+  // The lines that do not begin with the name of the pool, or of one of its parts.
+  std::string WithoutStore(const std::string& text) const {
+    std::string out;
+    for (const std::string& line : Lines(text)) {
+      const std::vector<std::string> words = Words(line);
+      if (!words.empty() && words.front().find(place_.store) == std::string::npos) {
+        out += line + "\n";
+      }
+    }
+    return out;
+  }
+  static model::MadeGroup ToModel(const v1::VolumeGroupSnapshot& group) {
+    EXPECT_TRUE(group.ready_to_use());
+    model::MadeGroup out{.id = group.group_snapshot_id(), .members = {}};
+    for (const v1::Snapshot& member : group.snapshots()) {
+      EXPECT_TRUE(member.ready_to_use());
+      EXPECT_EQ(member.group_snapshot_id(), out.id);
+      out.members[member.source_volume_id()] = {member.snapshot_id(), Count(member.size_bytes())};
+    }
+    return out;
+  }
   static std::string NodeOf(const std::string& id) {
     return std::string("/dev/") + kGroup + "/" + LvNameIn(id);
   }
@@ -201,22 +241,31 @@ class CsiDriver final : public model::Driver {
   std::map<std::string, v1::Volume> contexts_;  // by id
 };
 
-class ModelTest : public VmTest {
+class ModelTest : public ThinStoresTest {
  protected:
+  ModelTest() : ThinStoresTest(kStore) {}
+
+  void SetUp() override {
+    ThinStoresTest::SetUp();
+    ASSERT_NO_FATAL_FAILURE(StartWith("raid1"));
+  }
   std::unique_ptr<model::Driver> Driver() {
+    const auto free = group().FreeExtents();
+    EXPECT_OK(free);
     return std::make_unique<CsiDriver>(Place{[this]() -> CsiClient& { return client(); },
                                              [this] {
                                                const QuarrydOptions options = quarryd().options();
                                                quarryd().Kill();
                                                return TryStartQuarryd(options);
                                              },
-                                             &VmTest::StagingPath, &VmTest::TargetPath, TotalExtents()});
+                                             &VmTest::StagingPath, &VmTest::TargetPath, free.value_or(0),
+                                             Pool()});
   }
 };
 
 TEST_F(ModelTest, SequencesAreAnsweredAsTheModelSays) {
   const unsigned seed = std::random_device{}() % 1000000;
-  model::RunSequences([this] { return Driver(); }, seed, 6,
+  model::RunSequences([this] { return Driver(); }, seed, 4,
                       {.calls = 18, .names = 3, .restart_percent = 4, .settle_seconds = 180});
 }
 

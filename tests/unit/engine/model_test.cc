@@ -1,7 +1,11 @@
-// Thousands of random call sequences against the model of tests/model, on fakes.
+// Many random call sequences against the model of tests/model, on fakes.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
+
+#include <map>
+#include <set>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -11,6 +15,7 @@
 #include "tests/fakes/fake_erase.h"
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
+#include "tests/fakes/fake_pool_reader.h"
 #include "tests/fakes/fake_world.h"
 #include "tests/model/sequence.h"
 
@@ -18,10 +23,11 @@ namespace quarry::engine {
 namespace {
 
 constexpr Bytes kExtent{4 * 1024 * 1024};
-constexpr uint64_t kDiskExtents = 400;
+constexpr uint64_t kDiskExtents = 500;
+constexpr uint64_t kStoreExtents = 400;
 constexpr const char* kDisks[] = {"/dev/a", "/dev/b", "/dev/c", "/dev/d"};
 
-// The engine, with a group of its own.
+// The engine, with a group of its own, and a thin store in it.
 class EngineDriver final : public model::Driver {
  public:
   EngineDriver() {
@@ -34,6 +40,17 @@ class EngineDriver final : public model::Driver {
     mount_.AddDirectory("/stage");
     mount_.AddDirectory("/pods");
     EXPECT_TRUE(Restart().has_value());
+    const auto empty = Capacity("linear");
+    EXPECT_TRUE(empty.has_value());
+    total_ = empty.value_or(0);
+    const lvm::Snapshot group = *lvm_.Read("vg0", Soon());
+    for (const lvm::LogicalVolume& lv : group->lvs) {
+      store_.insert(lv.name);
+    }
+    for (const dm::Device& device : dm_.Devices()) {
+      store_.insert(device.name);
+    }
+    EXPECT_FALSE(store_.empty());
   }
 
   Result<model::Made> Create(const model::Wish& wish) override {
@@ -126,6 +143,27 @@ class EngineDriver final : public model::Driver {
     }
     return all;
   }
+  Result<model::MadeGroup> SnapshotGroup(const std::string& name,
+                                         const std::vector<std::string>& sources) override {
+    QUARRY_ASSIGN(const GroupSnapshot made, engine_->group_snapshots().Create({name, sources}, Soon()));
+    for (const VolumeSnapshot& member : made.members) {
+      ids_.insert(member.id);
+    }
+    return ToModel(made);
+  }
+  Status DeleteGroup(const std::string& id, const std::vector<std::string>& members) override {
+    const auto before = engine_->group_snapshots().Get(id, {}, Soon());
+    QUARRY_ASSIGN(const bool deleted, engine_->group_snapshots().Delete(id, members, Soon()));
+    EXPECT_EQ(deleted, before.has_value());
+    for (size_t i = 0; before.has_value() && i < before->members.size(); ++i) {
+      ids_.erase(before->members[i].id);
+    }
+    return Ok();
+  }
+  Result<model::MadeGroup> GetGroup(const std::string& id) override {
+    QUARRY_ASSIGN(const GroupSnapshot group, engine_->group_snapshots().Get(id, {}, Soon()));
+    return ToModel(group);
+  }
   void Write(const std::string& id, uint64_t number) override {
     const UniqueFd fd = Open(id, O_RDWR);
     EXPECT_EQ(pwrite(fd.get(), &number, sizeof number, 0), static_cast<ssize_t>(sizeof number));
@@ -138,22 +176,31 @@ class EngineDriver final : public model::Driver {
   }
   Status Restart() override {
     engine_.reset();
-    engine_ = std::make_unique<Engine>(EngineConfig{.pools = {{.name = "main", .group = "vg0"}}},
-                                       fakes::FakeWorld{lvm_, dm_, erase_, mount_, clock_}, log_);
+    EngineConfig config;
+    config.pools = {{.name = "main",
+                     .group = "vg0",
+                     .stores = {{.name = "fast",
+                                 .size = Size(kStoreExtents),
+                                 .geometry = *lvm::Geometry::Make({.type = lvm::VolumeType::kLinear}),
+                                 .chunk = Bytes{128 * 1024}}}}};
+    const fakes::FakeWorld world{
+        .lvm = lvm_, .dm = dm_, .erase = erase_, .mount = mount_, .clock = clock_, .thin = reader_};
+    engine_ = std::make_unique<Engine>(config, world, log_);
     return engine_->lifecycle().Start(Soon());
   }
 
-  uint64_t Total() override { return kDiskExtents * std::size(kDisks); }
+  uint64_t Total() override { return total_; }
+  uint64_t StoreTotal() override { return kStoreExtents; }
   uint64_t ExtentBytes() override { return kExtent.value; }
   bool Exists(const model::Spot& spot) override { return mount_.Exists(Path(spot).str()); }
   std::string Leftovers() override {
     std::string left;
     const auto group = lvm_.Read("vg0", Soon());
     for (const lvm::LogicalVolume& lv : (*group)->lvs) {
-      left += fmt::format("lv {} ", lv.name);
+      left += store_.contains(lv.name) ? "" : fmt::format("lv {} ", lv.name);
     }
     for (const dm::Device& device : dm_.Devices()) {
-      left += fmt::format("device {} ", device.name);
+      left += store_.contains(device.name) ? "" : fmt::format("device {} ", device.name);
     }
     const auto mounts = mount_.Mounts();
     for (const mount::MountEntry& entry : mounts->entries()) {
@@ -167,7 +214,17 @@ class EngineDriver final : public model::Driver {
   UniqueFd Open(const std::string& id, int flags) {
     const lvm::Snapshot group = *lvm_.Read("vg0", Soon());
     const lvm::LogicalVolume* const lv = group->FindLv(lvm::ParseVolumeId(id)->lv_name);
+    if (!lv->active && !lv->pool.empty()) {
+      EXPECT_TRUE(lvm_.Apply(lvm::ActivateLvs{"vg0", {lv->name}}, Soon()).has_value());
+    }
     return *dm_.Open(lvm::DmUuid(group->uuid, lv->uuid), flags);
+  }
+  static model::MadeGroup ToModel(const GroupSnapshot& group) {
+    model::MadeGroup out{.id = group.id, .members = {}};
+    for (const VolumeSnapshot& member : group.members) {
+      out.members[member.source] = {member.id, Count(member.size)};
+    }
+    return out;
   }
   static Call Soon() { return CallWithin(std::chrono::seconds(30)); }
   static Bytes Size(uint64_t extents) { return ToBytes(Extents{extents}, kExtent); }
@@ -190,14 +247,17 @@ class EngineDriver final : public model::Driver {
   fakes::FakeDm dm_;
   fakes::FakeErase erase_;
   fakes::FakeMount mount_{dm_};
+  fakes::FakePoolReader reader_{dm_};
   SystemClock clock_;
   Logger log_{LogLevel::kError, LogFormat::kText};
   std::unique_ptr<Engine> engine_;
-  std::set<std::string> ids_;  // of volumes that were made and not deleted
+  std::set<std::string> ids_;    // of volumes and snapshots that were made and not deleted
+  std::set<std::string> store_;  // logical volumes and devices of the store itself
+  uint64_t total_ = 0;
 };
 
 TEST(Model, TheEngineAnswersRandomSequencesAsTheModelDoes) {
-  model::RunSequences([] { return std::make_unique<EngineDriver>(); }, 1, 2000, {});
+  model::RunSequences([] { return std::make_unique<EngineDriver>(); }, 1, 1200, {});
 }
 
 }  // namespace

@@ -62,7 +62,8 @@ CsiClient::CsiClient(const std::string& socket, std::chrono::milliseconds limit)
       channel_(Connect(socket)),
       identity_(v1::Identity::NewStub(channel_)),
       controller_(v1::Controller::NewStub(channel_)),
-      node_(v1::Node::NewStub(channel_)) {}
+      node_(v1::Node::NewStub(channel_)),
+      groups_(v1::GroupController::NewStub(channel_)) {}
 
 Reply<v1::ProbeResponse> CsiClient::Probe() {
   return Invoke(identity(), &v1::Identity::Stub::Probe, v1::ProbeRequest());
@@ -136,6 +137,30 @@ Reply<v1::ListSnapshotsResponse> CsiClient::Snapshots(const std::string& source)
   v1::ListSnapshotsRequest request;
   request.set_source_volume_id(source);
   return Invoke(controller(), &v1::Controller::Stub::ListSnapshots, request);
+}
+
+Reply<v1::CreateVolumeGroupSnapshotResponse> CsiClient::SnapshotGroup(
+    const std::string& name, const std::vector<std::string>& sources) {
+  v1::CreateVolumeGroupSnapshotRequest request;
+  request.set_name(name);
+  request.mutable_source_volume_ids()->Assign(sources.begin(), sources.end());
+  return Patiently<v1::CreateVolumeGroupSnapshotResponse>(limit_, [&] {
+    return Invoke(groups(), &v1::GroupController::Stub::CreateVolumeGroupSnapshot, request);
+  });
+}
+
+Reply<v1::DeleteVolumeGroupSnapshotResponse> CsiClient::DeleteGroup(const std::string& id,
+                                                                    const std::vector<std::string>& members) {
+  v1::DeleteVolumeGroupSnapshotRequest request;
+  request.set_group_snapshot_id(id);
+  request.mutable_snapshot_ids()->Assign(members.begin(), members.end());
+  return Invoke(groups(), &v1::GroupController::Stub::DeleteVolumeGroupSnapshot, request);
+}
+
+Reply<v1::GetVolumeGroupSnapshotResponse> CsiClient::GetGroup(const std::string& id) {
+  v1::GetVolumeGroupSnapshotRequest request;
+  request.set_group_snapshot_id(id);
+  return Invoke(groups(), &v1::GroupController::Stub::GetVolumeGroupSnapshot, request);
 }
 
 Reply<v1::GetCapacityResponse> CsiClient::Capacity(const std::map<std::string, std::string>& parameters) {

@@ -58,6 +58,7 @@ class CsiClient {
   v1::Identity::Stub& identity() { return *identity_; }
   v1::Controller::Stub& controller() { return *controller_; }
   v1::Node::Stub& node() { return *node_; }
+  v1::GroupController::Stub& groups() { return *groups_; }
 
   // client.Invoke(client.node(), &v1::Node::Stub::NodeGetInfo, request)
   template <typename Stub, typename Request, typename Response>
@@ -93,6 +94,12 @@ class CsiClient {
   Reply<v1::DeleteSnapshotResponse> DeleteSnapshot(const std::string& id);
   // The snapshots of this volume; empty: all.
   Reply<v1::ListSnapshotsResponse> Snapshots(const std::string& source = {});
+  // A group snapshot. `members` of DeleteGroup: the ids of its snapshots, or none.
+  Reply<v1::CreateVolumeGroupSnapshotResponse> SnapshotGroup(const std::string& name,
+                                                             const std::vector<std::string>& sources);
+  Reply<v1::DeleteVolumeGroupSnapshotResponse> DeleteGroup(const std::string& id,
+                                                           const std::vector<std::string>& members = {});
+  Reply<v1::GetVolumeGroupSnapshotResponse> GetGroup(const std::string& id);
   Reply<v1::GetCapacityResponse> Capacity(const std::map<std::string, std::string>& parameters = {});
   Reply<v1::ControllerExpandVolumeResponse> Expand(const std::string& id, int64_t size, int64_t limit = 0);
 
@@ -116,6 +123,7 @@ class CsiClient {
   std::unique_ptr<v1::Identity::Stub> identity_;
   std::unique_ptr<v1::Controller::Stub> controller_;
   std::unique_ptr<v1::Node::Stub> node_;
+  std::unique_ptr<v1::GroupController::Stub> groups_;
 };
 
 }  // namespace quarry::vm
