@@ -26,6 +26,20 @@ NAME = re.compile(r"\bquarry_[a-z0-9_]+")
 PARTS = re.compile(r"^(quarry_\w+_duration_seconds)_(?:bucket|count|sum)$")
 # No call has failed in the recorded page.
 EMPTY = {"Calls that fail"}
+# The pool of the recorded page has no thin store. This one is made here: the kernel has made it read-only.
+STORE = "".join(
+    f'{name}{{pool="main",store="fast"{more}}} {value}\n'
+    for name, more, value in (
+        ("quarry_store_mode", ',mode="read-only"', 1),
+        ("quarry_store_healthy", "", 0),
+        ("quarry_store_size_bytes", "", 1 << 30),
+        ("quarry_store_promised_bytes", "", 3 << 28),
+        ("quarry_store_free_bytes", "", 1 << 28),
+        ("quarry_store_data_used_bytes", "", 1 << 29),
+        ("quarry_store_metadata_size_bytes", "", 4 << 20),
+        ("quarry_store_metadata_used_bytes", "", 1 << 20),
+    )
+)
 
 
 def queries():
@@ -96,7 +110,7 @@ class RulesTest(unittest.TestCase):
 
 
 class Exporter(http.server.BaseHTTPRequestHandler):
-    """Answers with the recorded page. Histograms grow with each scrape, as in a quarryd that works."""
+    """Answers with the recorded page and a store. Histograms grow with each scrape, as in a quarryd that works."""
 
     scrapes = 0
 
@@ -106,7 +120,7 @@ class Exporter(http.server.BaseHTTPRequestHandler):
         page = grown.sub(lambda m: f"{m[1]} {float(m[2]) * Exporter.scrapes}", PAGE.read_text())
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(page.encode())
+        self.wfile.write((page + STORE).encode())
 
     def log_message(self, *_):
         pass
@@ -173,6 +187,15 @@ class DashboardTest(unittest.TestCase):
         self.assertEqual(values["Volumes that are not healthy"], ["1"])
         self.assertEqual(values["Pools that do not serve"], ["0"])
         self.assertEqual(values["Disks that report a warning"], ["0"])
+
+    def test_the_panels_of_thin_stores_show_the_read_only_one(self):
+        values = {}
+        for panel, query in queries():
+            result = self.query(query.replace("$instance", ".*").replace("$pool", ".*").replace("$__rate_interval", "20s"))
+            values.setdefault(panel, []).extend(one["value"][1] for one in result)
+        self.assertEqual(values["Thin stores that need attention"], ["1", "0"])
+        self.assertEqual(values["Thin stores: promised, written, metadata"], ["0.75", "0.5", "0.25"])
+        self.assertEqual(values["Thin stores: largest volume that can be created"], [str(1 << 28)])
 
     def test_the_alert_of_the_pulled_disk_waits_to_fire(self):
         self.wait_for('ALERTS{alertname="QuarryDiskMissing", alertstate="pending", severity="critical"}')
