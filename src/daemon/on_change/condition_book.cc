@@ -11,10 +11,12 @@ namespace {
 using engine::Severity;
 
 constexpr const char* kPoolKind = "pool";
+constexpr const char* kStoreKind = "store";
+constexpr const char* kHealthy = "healthy";
 constexpr int kFormat = 1;
 
 std::string GoodState(const Thing& thing) {
-  return thing.kind == kPoolKind ? "readable" : thing.kind == "disk" ? "ok" : "healthy";
+  return thing.kind == kPoolKind ? "readable" : thing.kind == "disk" ? "ok" : kHealthy;
 }
 
 Condition ConditionOf(const engine::DiskStatus& disk) {
@@ -24,7 +26,30 @@ Condition ConditionOf(const engine::DiskStatus& disk) {
 
 Condition ConditionOf(const engine::VolumeStatus& volume) {
   const Severity severity = engine::SeverityOfVolume(volume.condition);
-  return {severity == Severity::kOk ? "healthy" : volume.condition, severity, volume.name, volume.detail};
+  return {severity == Severity::kOk ? kHealthy : volume.condition, severity, volume.name, volume.detail};
+}
+
+Condition ConditionOf(const engine::StoreStatus& store) {
+  const std::string mode(engine::StoreModeName(store.mode));
+  const Severity severity = engine::SeverityOfStore(mode, store.condition, !store.problem.empty());
+  const std::string& reason = store.problem.empty() ? store.detail : store.problem;
+  if (severity == Severity::kOk) {
+    return {kHealthy, severity, store.name, ""};
+  }
+  if (store.mode != engine::StoreMode::kReadWrite) {
+    return {mode, severity, store.name, reason};
+  }
+  if (engine::SeverityOfVolume(store.condition) != Severity::kOk) {
+    return {store.condition, severity, store.name, store.detail};
+  }
+  return {"too-small", severity, store.name, reason};
+}
+
+// quarryd may be starting it, or the disks may be slow for a moment.
+bool MayBeStarting(const engine::StoreStatus& store) {
+  using engine::StoreMode;
+  return store.mode == StoreMode::kNotStarted || store.mode == StoreMode::kNotMade ||
+         store.mode == StoreMode::kUnknown;
 }
 
 }  // namespace
@@ -90,6 +115,27 @@ void ConditionBook::LookAtPool(const engine::PoolStatus& pool, SteadyTime now,
   for (const engine::VolumeStatus& volume : pool.volumes) {
     seen[{volume.snapshot_of.empty() ? "volume" : "snapshot", name, volume.id}] = ConditionOf(volume);
   }
+  for (const engine::StoreStatus& store : pool.stores) {
+    LookAtStore({kStoreKind, name, store.name}, store, now, seen);
+  }
+}
+
+void ConditionBook::LookAtStore(const Thing& thing, const engine::StoreStatus& store, SteadyTime now,
+                                std::map<Thing, Condition>& seen) {
+  if (MayBeStarting(store)) {
+    not_serving_.try_emplace(thing, now);
+  } else {
+    not_serving_.erase(thing);
+  }
+  seen[thing] = ConditionOf(store);
+}
+
+bool ConditionBook::Waits(const Thing& thing, SteadyTime now) const {
+  if (const auto pool = unreadable_.find(thing.pool); pool != unreadable_.end()) {
+    return thing.kind != kPoolKind || now - pool->second < kPoolPatience;
+  }
+  const auto store = not_serving_.find(thing);
+  return store != not_serving_.end() && now - store->second < kStorePatience;
 }
 
 bool ConditionBook::MustBeTold(const Thing& thing, const Condition& now) const {
@@ -120,11 +166,13 @@ size_t ConditionBook::Look(const std::vector<engine::PoolStatus>& pools, SteadyT
   for (const auto& [thing, one] : waiting_) {
     gone(thing, one.now.name);
   }
+  // One that comes back later is given time again.
+  std::erase_if(not_serving_, [&](const auto& store) {
+    return !seen.contains(store.first) && !unreadable_.contains(store.first.pool);
+  });
   size_t returned = 0;
   for (auto& [thing, condition] : seen) {
-    const auto unreadable = unreadable_.find(thing.pool);
-    if (unreadable != unreadable_.end() &&
-        (thing.kind != kPoolKind || now - unreadable->second < kPoolPatience)) {
+    if (Waits(thing, now)) {
       continue;
     }
     if (!MustBeTold(thing, condition) && telling_ != thing) {

@@ -1,4 +1,5 @@
-// Which conditions of pools, disks and volumes have changed since they were last told to the command of
+// Which conditions of pools, thin stores, disks and volumes have changed since they were last told to the
+// command of
 // --on-change. The book compares what is with what was told. Nothing waits in a queue: of several changes of
 // one thing, the last one counts, and a burst needs no more memory than the things themselves.
 #pragma once
@@ -19,15 +20,16 @@
 namespace quarry::daemon {
 
 struct Thing {
-  std::string kind;  // "pool", "disk", "volume", "snapshot"
+  std::string kind;  // "pool", "store", "disk", "volume", "snapshot"
   std::string pool;
-  std::string id;  // UUID of the physical volume, id of the volume, name of the pool
+  std::string id;  // UUID of the physical volume, id of the volume, name of the pool or of the store
   auto operator<=>(const Thing&) const = default;
 };
 
 struct Condition {
   // For disks and volumes the words of `quarryctl status`, except that a volume that syncs is "healthy". For
-  // pools "readable" or "unreadable". "removed": the thing no longer exists.
+  // pools "readable" or "unreadable". For stores "healthy", the mode if it is not rw, the condition of the
+  // legs if they are not whole, or "too-small". "removed": the thing no longer exists.
   std::string state;
   engine::Severity severity = engine::Severity::kOk;
   std::string name;    // of the volume; path of the disk; may be empty
@@ -61,6 +63,9 @@ class ConditionBook {
   // be slow for a moment.
   static constexpr std::chrono::seconds kPoolPatience{30};
 
+  // The same for a store that is not started or not made, or of which the kernel gave no answer.
+  static constexpr std::chrono::seconds kStorePatience{30};
+
   // How long a disk that was told as failing or worn stays so while nobody has asked for its health yet.
   static constexpr std::chrono::minutes kHealthPatience{10};
 
@@ -85,6 +90,10 @@ class ConditionBook {
     uint64_t skipped = 0;
   };
   void LookAtPool(const engine::PoolStatus& pool, SteadyTime now, std::map<Thing, Condition>& seen);
+  void LookAtStore(const Thing& thing, const engine::StoreStatus& store, SteadyTime now,
+                   std::map<Thing, Condition>& seen);
+  // Whether this thing keeps its state for now: its pool is unreadable, or itself may be starting.
+  bool Waits(const Thing& thing, SteadyTime now) const;
   bool MustBeTold(const Thing& thing, const Condition& now) const;
 
   ToldConditions told_;
@@ -92,6 +101,7 @@ class ConditionBook {
   std::map<Thing, Waiting> waiting_;
   std::optional<Thing> telling_;
   std::map<std::string, SteadyTime> unreadable_;  // pools, and since when
+  std::map<Thing, SteadyTime> not_serving_;       // stores that may be starting, and since when
   std::optional<SteadyTime> first_look_;
   uint64_t turns_ = 0;
 };

@@ -357,7 +357,8 @@ const std::vector<Setting>& Settings() {
        "[off]",
        &Set<&Options::statsd, &ParseStatsdAddress>},
       {"on-change", "QUARRY_ON_CHANGE",
-       "program to run when the condition of a pool, disk or volume changes, by its absolute path, or off "
+       "program to run when the condition of a pool, store, disk or volume changes, by its absolute path, or "
+       "off "
        "[off]",
        &ApplyOnChange},
       {"s3-listen", "QUARRY_S3_LISTEN",

@@ -35,6 +35,23 @@ engine::PoolStatus Pool(std::vector<engine::VolumeStatus> volumes,
   return pool;
 }
 
+engine::StoreStatus Store(engine::StoreMode mode, const std::string& condition = "healthy") {
+  engine::StoreStatus store;
+  store.name = "fast";
+  store.mode = mode;
+  store.condition = condition;
+  store.problem = mode == engine::StoreMode::kReadWrite ? "" : "the kernel says no";
+  store.detail = condition == "healthy" ? "" : "a leg is away";
+  return store;
+}
+
+engine::PoolStatus PoolWith(const engine::StoreStatus& store) {
+  engine::PoolStatus pool;
+  pool.figures.pool = "main";
+  pool.stores = {store};
+  return pool;
+}
+
 engine::PoolStatus Unreadable() {
   engine::PoolStatus pool;
   pool.figures.pool = "main";
@@ -79,6 +96,61 @@ TEST_F(ConditionBookTest, AChangeIsToldOnce) {
   Look(Pool({Volume("healthy")}));
   EXPECT_EQ(Tell(), "");
   EXPECT_TRUE(book_.told().empty());
+}
+
+TEST_F(ConditionBookTest, AStoreThatTheKernelMakesReadOnlyIsToldAtOnce) {
+  using enum engine::StoreMode;
+  Look(PoolWith(Store(kReadWrite)));
+  EXPECT_EQ(Tell(), "");
+  Look(PoolWith(Store(kReadOnly)));
+  EXPECT_EQ(Tell(), "store fast: healthy -> read-only");
+  EXPECT_EQ(last_.thing.pool, "main");
+  EXPECT_EQ(last_.now.severity, engine::Severity::kCritical);
+  EXPECT_EQ(last_.now.detail, "the kernel says no");
+  Look(PoolWith(Store(kReadWrite)));
+  EXPECT_EQ(Tell(), "store fast: read-only -> healthy");
+  EXPECT_EQ(last_.now.detail, "");
+}
+
+TEST_F(ConditionBookTest, TheLegsOfAStoreAndItsSizeAreConditionsToo) {
+  using enum engine::StoreMode;
+  Look(PoolWith(Store(kReadWrite, "degraded")));
+  EXPECT_EQ(Tell(), "store fast: healthy -> degraded");
+  EXPECT_EQ(last_.now.severity, engine::Severity::kWarning);
+  EXPECT_EQ(last_.now.detail, "a leg is away");
+  engine::StoreStatus small = Store(kReadWrite);
+  small.problem = "no room to grow";
+  Look(PoolWith(small));
+  EXPECT_EQ(Tell(), "store fast: degraded -> too-small");
+  EXPECT_EQ(last_.now.detail, "no room to grow");
+}
+
+TEST_F(ConditionBookTest, AStoreThatIsNotStartedIsGivenTime) {
+  using enum engine::StoreMode;
+  Look(PoolWith(Store(kNotStarted)));
+  EXPECT_EQ(Tell(), "") << "quarryd may be starting it";
+  now_ += ConditionBook::kStorePatience - seconds(1);
+  Look(PoolWith(Store(kNotStarted)));
+  EXPECT_EQ(Tell(), "");
+  Look(PoolWith(Store(kReadWrite)));
+  EXPECT_EQ(Tell(), "");
+  Look(PoolWith(Store(kNotStarted)));
+  now_ += ConditionBook::kStorePatience;
+  Look(PoolWith(Store(kNotStarted)));
+  EXPECT_EQ(Tell(), "store fast: healthy -> not-started");
+  Look(PoolWith(Store(kUnknown)));
+  EXPECT_EQ(Tell(), "store fast: not-started -> unknown") << "it has had its time";
+  Look(Pool({}));
+  EXPECT_EQ(Tell(), "store fast: unknown -> removed");
+}
+
+TEST_F(ConditionBookTest, AStoreInAPoolThatCannotBeReadKeepsItsState) {
+  Look(PoolWith(Store(engine::StoreMode::kFailed)));
+  EXPECT_EQ(Tell(), "store fast: healthy -> failed");
+  Look(Unreadable());
+  EXPECT_EQ(Tell(), "");
+  Look(PoolWith(Store(engine::StoreMode::kFailed)));
+  EXPECT_EQ(Tell(), "");
 }
 
 TEST_F(ConditionBookTest, TheLastStateOfAThingWinsAndTheSkippedOnesAreCounted) {
