@@ -23,6 +23,11 @@ def quantity(value, unit):
     return "-" if value is None else f"{number(value)} {unit}"
 
 
+def verdict(met):
+    """None: there is no goal."""
+    return {None: "", True: "met", False: "MISSED"}[met]
+
+
 def row(line):
     unit = line["unit"]
     native = line.get("native_equivalent_ms")
@@ -35,7 +40,7 @@ def row(line):
         number(line["ratio"]),
         "-" if native is None else f"~{number(native)} ms",
         line["goal"],
-        "met" if line["met"] else "MISSED",
+        verdict(line["met"]),
     )
 
 

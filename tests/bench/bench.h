@@ -2,6 +2,7 @@
 // and why that is fair. docs/benchmarks.md has the figures.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +12,9 @@
 #include "tests/bench/site.h"
 
 namespace quarry::bench {
+
+// The chunks of Bench::Stores(), in KiB. The second is the default of a store.
+inline constexpr int kChunks[] = {64, 128, 512};
 
 // What all benchmarks of a run share. Used by one thread.
 class Bench {
@@ -24,16 +28,21 @@ class Bench {
   // The group "vg" on disks 1 to 4, and "few" on disks 5 and 6. Each is made at its first use.
   Result<Site*> Main() { return Get(main_, "vg", 1, 4); }
   Result<Site*> Few() { return Get(few_, "few", 5, 6); }
+  // The group "thin" on disks 9 and 10, with a linear thin store for each of kChunks, named "chunk64" after
+  // its KiB.
+  Result<Site*> Stores();
   // A group that only LVM's own commands use, on disks 7 and 8: as large as Few(), with as much metadata.
   Result<std::string> Peers();
 
  private:
-  static Result<Site*> Get(std::unique_ptr<Site>& site, const std::string& group, int first, int last);
+  static Result<Site*> Get(std::unique_ptr<Site>& site, const std::string& group, int first, int last,
+                           const std::map<std::string, std::string>& stores = {});
 
   size_t samples_;
   Slowdown slowdown_;
   std::unique_ptr<Site> main_;
   std::unique_ptr<Site> few_;
+  std::unique_ptr<Site> thin_;
   bool has_peers_ = false;
 };
 
@@ -51,5 +60,8 @@ Status ManyAtOnce(Bench& bench);                // P9
 Status DataPathBesideBareDevice(Bench& bench);  // P10
 Status AllBesideOtherDrivers(Bench& bench);     // P11
 Status CopiesBesideDd(Bench& bench);            // P12
+Status CutsBesideLvm(Bench& bench);             // P14
+Status ClonesBesideLvm(Bench& bench);           // P15
+Status ThinWritesBesideLinear(Bench& bench);    // P16
 
 }  // namespace quarry::bench

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <filesystem>
+#include <fstream>
 #include <set>
 #include <sstream>
 
@@ -15,6 +17,7 @@
 #include "tests/bench/multiply.h"
 #include "tests/bench/processes.h"
 #include "tests/bench/report.h"
+#include "tests/bench/stall_meter.h"
 
 namespace quarry::bench {
 namespace {
@@ -62,6 +65,33 @@ TEST(Finding, AFindingWithoutAPeerHasNoRatio) {
   finding.ours.Add(12.34567);
   EXPECT_THAT(ToJson(finding), HasSubstr(R"("ours":12.35,"peer":null)"));
   EXPECT_THAT(ToJson(finding), HasSubstr(R"("ratio":null)"));
+}
+
+TEST(Finding, AFindingWithoutAGoalIsNeitherMetNorMissed) {
+  Finding finding;
+  finding.met = true;
+  EXPECT_THAT(ToJson(finding), HasSubstr(R"("goal":"","met":null)"));
+  finding.goal = "ratio <= 1";
+  EXPECT_THAT(ToJson(finding), HasSubstr(R"("met":true)"));
+}
+
+TEST(StallMeter, MeasuresTheWritesSinceBegin) {
+  const std::string path = testing::TempDir() + "/stall_meter";
+  std::ofstream(path) << std::string(1 << 20, 'x');
+  StallMeter meter(path, 1 << 20);
+  ASSERT_TRUE(meter.Longest().has_value());
+  meter.Begin();
+  const auto longest = meter.Longest();
+  ASSERT_TRUE(longest.has_value()) << longest.error().message();
+  EXPECT_GT(*longest, 0);
+  std::filesystem::remove(path);
+}
+
+TEST(StallMeter, AWriteThatFailsIsReported) {
+  StallMeter meter(testing::TempDir() + "/no such file", 4096);
+  const auto longest = meter.Longest();
+  ASSERT_FALSE(longest.has_value());
+  EXPECT_EQ(longest.error().code(), Code::kNotFound);
 }
 
 constexpr char kBackup[] = R"(contents = "Text Format Volume Group"

@@ -1,4 +1,4 @@
-// quarry_bench: benchmarks of quarryd, in a guest with eight blank disks. scripts/bench runs it.
+// quarry_bench: benchmarks of quarryd, in a guest with ten blank disks. scripts/bench runs it.
 #include <fmt/format.h>
 #include <strings.h>
 
@@ -29,6 +29,9 @@ constexpr Entry kBenchmarks[] = {
     {"P10", DataPathBesideBareDevice},
     {"P11", AllBesideOtherDrivers},
     {"P12", CopiesBesideDd},
+    {"P14", CutsBesideLvm},
+    {"P15", ClonesBesideLvm},
+    {"P16", ThinWritesBesideLinear},
 };
 
 bool Wanted(const std::vector<std::string>& names, const char* name) {
@@ -78,7 +81,16 @@ Result<std::string> Bench::Peers() {
   return group;
 }
 
-Result<Site*> Bench::Get(std::unique_ptr<Site>& site, const std::string& group, int first, int last) {
+Result<Site*> Bench::Stores() {
+  std::map<std::string, std::string> stores;
+  for (const int chunk : kChunks) {
+    stores[fmt::format("chunk{}", chunk)] = fmt::format("1GiB type=linear chunk={}KiB", chunk);
+  }
+  return Get(thin_, "thin", 9, 10, stores);
+}
+
+Result<Site*> Bench::Get(std::unique_ptr<Site>& site, const std::string& group, int first, int last,
+                         const std::map<std::string, std::string>& stores) {
   if (site == nullptr) {
     std::vector<std::string> disks;
     for (int i = first; i <= last; ++i) {
@@ -87,7 +99,7 @@ Result<Site*> Bench::Get(std::unique_ptr<Site>& site, const std::string& group, 
         return Error(Code::kNotFound, fmt::format("there is no disk {}: run this with scripts/bench", i));
       }
     }
-    QUARRY_ASSIGN(site, Site::Make(group, std::move(disks)));
+    QUARRY_ASSIGN(site, Site::Make(group, std::move(disks), stores));
   }
   return site.get();
 }
@@ -100,7 +112,7 @@ int main(int argc, char** argv) {
   std::string native;
   bool calibrate = false;
   CLI::App app("Measures quarryd beside its peers, on the blank disks of a guest of scripts/vmtest.");
-  app.add_option("names", names, "P1 … P12 (default: all)");
+  app.add_option("names", names, "P1 … P12, P14 … P16 (default: all)");
   app.add_option("--samples", samples, "number of samples of everything that takes long")
       ->check(CLI::Range(1, 10000));
   app.add_option("--native", native, "what --calibrate printed on the host");
@@ -112,7 +124,7 @@ int main(int argc, char** argv) {
   }
   for (const std::string& name : names) {
     if (!quarry::bench::Known(name)) {
-      fmt::print(stderr, "there is no benchmark '{}'; there are P1 to P12\n", name);
+      fmt::print(stderr, "there is no benchmark '{}'; there are P1 to P12 and P14 to P16\n", name);
       return 2;
     }
   }

@@ -50,7 +50,11 @@ std::string ToJson(const Finding& finding) {
   }
   line["what"] = finding.what;
   line["goal"] = finding.goal;
-  line["met"] = finding.met;
+  if (finding.goal.empty()) {
+    line["met"] = nullptr;
+  } else {
+    line["met"] = finding.met;
+  }
   return line.dump();
 }
 

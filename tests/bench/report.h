@@ -1,5 +1,5 @@
-// The result of a benchmark: one line of JSON, with its goal and whether the goal was met. docs/benchmarks.md
-// explains the fields.
+// The result of a benchmark: one line of JSON, with its goal and whether the goal was met, or with neither.
+// docs/benchmarks.md explains the fields.
 #pragma once
 
 #include <optional>
@@ -17,8 +17,8 @@ struct Finding {
   Samples ours;
   std::optional<Samples> peer;
   std::string unit = "ms";
-  std::string goal;  // for people: "ratio <= 0.33"
-  bool met = false;
+  std::string goal;                                  // for people: "ratio <= 0.33"; empty: there is none
+  bool met = false;                                  // meaningless without a goal
   std::vector<std::pair<std::string, double>> more;  // further fields
 
   double Ratio() const;  // of the medians; 0 without a peer

@@ -52,13 +52,16 @@ void Settle() {
   vm::Tool({"udevadm", "settle", "--timeout=120"}, kToolLimit);
 }
 
-Site::Site(std::string group, std::vector<std::string> disks)
-    : group_(std::move(group)), disks_(std::move(disks)) {}
+Site::Site(std::string group, std::vector<std::string> disks, std::map<std::string, std::string> stores)
+    : group_(std::move(group)), disks_(std::move(disks)), stores_(std::move(stores)) {}
 
 vm::QuarrydOptions Site::Options() const {
   std::string pool = "main=" + group_;
   for (const std::string& disk : disks_) {
     pool += ",device=" + disk;
+  }
+  for (const auto& [name, definition] : stores_) {
+    pool += fmt::format(",store.{}={}", name, definition);
   }
   return {.socket = Folder() + "/csi.sock",
           .pools = {pool},
@@ -66,11 +69,12 @@ vm::QuarrydOptions Site::Options() const {
           .log = Folder() + "/quarryd.log"};
 }
 
-Result<std::unique_ptr<Site>> Site::Make(const std::string& group, std::vector<std::string> disks) {
-  std::unique_ptr<Site> site(new Site(group, std::move(disks)));
+Result<std::unique_ptr<Site>> Site::Make(const std::string& group, std::vector<std::string> disks,
+                                         std::map<std::string, std::string> stores) {
+  std::unique_ptr<Site> site(new Site(group, std::move(disks), std::move(stores)));
   fs::create_directories(site->Folder());
   QUARRY_TRY(site->Launch());
-  QUARRY_TRY(site->quarryd().WaitReady(seconds(120)));
+  QUARRY_TRY(site->quarryd().WaitReady(seconds(600)));
   QUARRY_TRY(Run({"vgcfgbackup", "-f", site->Folder() + "/empty", group}));
   QUARRY_ASSIGN(site->empty_, FileText(site->Folder() + "/empty"));
   return site;

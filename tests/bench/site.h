@@ -1,6 +1,7 @@
 // The place of a benchmark: a volume group on some of the guest's disks, and a quarryd that serves it.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,11 +19,16 @@ inline constexpr int64_t kFillSize = 4 * vm::kMi;  // of each volume of Site::Fi
 
 class Site {
  public:
-  // quarryd makes the group itself, with the 64 MiB of metadata that it gives to its groups.
-  static Result<std::unique_ptr<Site>> Make(const std::string& group, std::vector<std::string> disks);
+  // quarryd makes the group itself, with the 64 MiB of metadata that it gives to its groups. `stores`: names
+  // and definitions of thin stores, as in quarryd's configuration. A site with stores is not for Clear and
+  // Fill, which would remove them.
+  static Result<std::unique_ptr<Site>> Make(const std::string& group, std::vector<std::string> disks,
+                                            std::map<std::string, std::string> stores = {});
 
   const std::string& group() const { return group_; }
   vm::CsiClient& client() { return *client_; }
+  // The address of quarryd's services, for gRPC.
+  std::string Address() const { return "unix://" + Options().socket; }
   vm::QuarrydProcess& quarryd() { return *quarryd_; }
 
   // The durations of LVM's commands since quarryd started.
@@ -54,7 +60,7 @@ class Site {
   Status WaitErased();
 
  private:
-  Site(std::string group, std::vector<std::string> disks);
+  Site(std::string group, std::vector<std::string> disks, std::map<std::string, std::string> stores);
   Status Restore(const std::string& backup);
   vm::QuarrydOptions Options() const;
   std::string Metrics() const { return Folder() + "/metrics.sock"; }
@@ -62,6 +68,7 @@ class Site {
 
   std::string group_;
   std::vector<std::string> disks_;
+  std::map<std::string, std::string> stores_;
   std::string empty_;     // vgcfgbackup of the group without LVs
   std::string contents_;  // type and count of the last Fill; empty after any other change
   std::unique_ptr<vm::QuarrydProcess> quarryd_;
