@@ -74,6 +74,17 @@ class Chart(unittest.TestCase):
         drivers = [next(one for kind, _, one in documents(each) if kind == "CSIDriver") for each in (text, render())]
         self.assertEqual(drivers[0], drivers[1], "what cannot be changed must not depend on a value")
 
+    def test_a_pool_may_have_thin_stores_and_a_class_for_them(self):
+        pools = '[{"name":"thin","vg":"stores","store":{"fast":"500GiB type=raid1"}}]'
+        classes = '[{"name":"quarry-thin","parameters":{"pool":"thin","type":"thin","store":"fast"}}]'
+        text = render("--set-json", f"pools={pools}", "--set-json", f"storageClasses={classes}")
+        self.assertEqual(
+            configuration(text)["pool"], [{"name": "thin", "vg": "stores", "store": {"fast": "500GiB type=raid1"}}]
+        )
+        (made,) = (one for kind, _, one in documents(text) if kind == "StorageClass")
+        for words in ('pool: "thin"', 'type: "thin"', 'store: "fast"'):
+            self.assertIn(words, made)
+
     def test_nothing_of_snapshots_is_there_until_they_are_enabled(self):
         self.assertNotIn("snapshot", render().lower())
         found = documents(render("--set", "snapshotter.enabled=true"))
