@@ -152,6 +152,11 @@ Result<std::string> AdminClient::ShowStatus(const Call& call) {
     for (auto& volume : pool["volumes"]) {
       volume.erase("scrub_pending");  // for quarryctl's own waiting
     }
+    for (auto& store : pool["stores"]) {
+      for (auto& part : store["parts"]) {
+        part.erase("scrub_pending");
+      }
+    }
   }
   return JsonLine(page);
 }
@@ -297,6 +302,15 @@ Result<AdminClient::ScrubState> AdminClient::ScrubOf(const std::string& id, cons
                         .percent = volume->has_percent() ? std::optional(volume->percent()) : std::nullopt,
                         .ended_at = volume->scrubbed().ended_at(),
                         .mismatched = volume->scrubbed().mismatched_bytes()};
+    }
+    for (const pb::ThinStore& store : pool.stores()) {
+      const auto part = std::ranges::find(store.parts(), id, &pb::ThinStore::Part::part_id);
+      if (part != store.parts().end()) {
+        return ScrubState{.pending = part->scrub_pending(),
+                          .percent = store.has_percent() ? std::optional(store.percent()) : std::nullopt,
+                          .ended_at = part->scrubbed().ended_at(),
+                          .mismatched = part->scrubbed().mismatched_bytes()};
+      }
     }
   }
   return Error(Code::kPrecondition, fmt::format("volume {} no longer exists", id));

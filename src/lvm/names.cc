@@ -39,6 +39,7 @@ constexpr std::string_view kErasedKey = "quarry.erased";
 constexpr std::string_view kScrubbedKey = "quarry.scrubbed";
 constexpr std::string_view kOverruledKey = "quarry.overruled";
 constexpr std::string_view kOverruledMetadataKey = "quarry.overruledmeta";
+constexpr std::string_view kScrubbedMetadataKey = "quarry.scrubbedmeta";
 constexpr std::string_view kEraseKey = "quarry.erase";
 constexpr std::string_view kEphemeralKey = "quarry.ephemeral";
 constexpr std::string_view kAskedKey = "quarry.asked";
@@ -435,6 +436,10 @@ std::string OverruledTag(uint64_t times) {
   return fmt::format("{}={}", kOverruledKey, times);
 }
 
+std::string ScrubbedMetadataTag(std::string_view outcome) {
+  return fmt::format("{}={}", kScrubbedMetadataKey, EscapeForTag(outcome));
+}
+
 std::string OverruledMetadataTag(uint64_t times) {
   return fmt::format("{}={}", kOverruledMetadataKey, times);
 }
@@ -479,6 +484,9 @@ std::vector<std::string> BuildTags(const VolumeTags& tags) {
   }
   if (tags.overruled_metadata > 0) {
     out.push_back(OverruledMetadataTag(tags.overruled_metadata));
+  }
+  if (!tags.scrubbed_metadata.empty()) {
+    out.push_back(ScrubbedMetadataTag(tags.scrubbed_metadata));
   }
   if (tags.ephemeral) {
     Emit(out, kEphemeralKey, kTrue);
@@ -572,6 +580,7 @@ Result<std::optional<VolumeTags>> ParseTags(const std::vector<std::string>& tags
   QUARRY_ASSIGN(out.formatted, table.Text(kFormattedKey, false));
   QUARRY_ASSIGN(out.erased, table.Text(kErasedKey, false));
   QUARRY_ASSIGN(out.scrubbed, table.Text(kScrubbedKey, false));
+  QUARRY_ASSIGN(out.scrubbed_metadata, table.Text(kScrubbedMetadataKey, false));
   QUARRY_ASSIGN(out.mount_point, table.Text(kMountKey, false));
   QUARRY_ASSIGN(out.mount_options, table.Text(kMountOptionsKey, false));
   QUARRY_ASSIGN(out.s3, table.Text(kS3Key, false));

@@ -19,6 +19,8 @@
 //   quarry.overruled=?                                    how often it was started from outdated legs; of a thin
 //                                                         store: its data
 //   quarry.overruledmeta=?                                the same of a thin store's metadata
+//   quarry.scrubbedmeta=?                                 as .scrubbed, of a thin store's metadata; .scrubbed is
+//                                                         then about its data
 //   quarry.ephemeral=true?                                an inline volume: removed when it is unpublished
 //   quarry.asked=?                                        size that the caller asked for, if less than .size
 //   quarry.source=?                                       id of the volume that it is a copy or snapshot of
@@ -142,9 +144,10 @@ struct VolumeTags {
   // Keeps what the volume `source` had when a copy of it began, while the volume is in use (verbs/cow.h). Its
   // state is always kErasing: it is of use to the process that copies, and to no other.
   bool cow = false;
-  bool thin = false;                // a volume in a thin store
-  bool store = false;               // a thin store, not a volume; `co_name` is then its name in the pool
-  uint64_t overruled_metadata = 0;  // of a store; `overruled` is then about its data
+  bool thin = false;                   // a volume in a thin store
+  bool store = false;                  // a thin store, not a volume; `co_name` is then its name in the pool
+  uint64_t overruled_metadata = 0;     // of a store; `overruled` is then about its data
+  std::string scrubbed_metadata = {};  // of a store; `scrubbed` is then about its data
   // Of a snapshot in a thin store (thin and snapshot): the bytes that it had when it was cut; until it is
   // ready, the most that it may have. It never gets more.
   Bytes mapped = {};
@@ -185,6 +188,7 @@ std::string CutsTag();
 std::string FormattedTag(std::string_view fs_type);
 std::string ErasedTag(std::string_view progress);   // short and tag-safe
 std::string ScrubbedTag(std::string_view outcome);  // short and tag-safe
+std::string ScrubbedMetadataTag(std::string_view outcome);
 std::string OverruledTag(uint64_t times);
 std::string OverruledMetadataTag(uint64_t times);
 // Whether these are the tags of a copy's store (VolumeTags::cow).

@@ -85,6 +85,11 @@ void Describe(const engine::DeviceReport& device, pb::ListDevicesResponse::Devic
   }
 }
 
+void Describe(const engine::ScrubOutcome& scrub, pb::GetStatusResponse::Scrub& entry) {
+  entry.set_ended_at(scrub.ended.time_since_epoch().count());
+  entry.set_mismatched_bytes(ToInt64(scrub.mismatched));
+}
+
 void Describe(const engine::StoreStatus& store, pb::ThinStore& entry) {
   entry.set_name(store.name);
   entry.set_mode(std::string(engine::StoreModeName(store.mode)));
@@ -116,6 +121,15 @@ void Describe(const engine::StoreStatus& store, pb::ThinStore& entry) {
   entry.set_legs(static_cast<uint32_t>(store.legs));
   entry.set_degraded_legs(static_cast<uint32_t>(store.degraded_legs));
   entry.set_volumes(static_cast<uint32_t>(store.volumes));
+  for (const engine::StorePart& part : store.parts) {
+    auto& out = *entry.add_parts();
+    out.set_part_id(part.id);
+    out.set_part(part.is_metadata ? "metadata" : "data");
+    out.set_scrub_pending(part.scrub_pending);
+    if (part.scrubbed.has_value()) {
+      Describe(*part.scrubbed, *out.mutable_scrubbed());
+    }
+  }
 }
 
 void Describe(const engine::StoreVolume& volume, pb::GetStoreResponse::Volume& entry) {
@@ -176,8 +190,7 @@ void FillPool(const engine::PoolStatus& pool, pb::GetStatusResponse::Pool& out) 
     entry.set_asked_bytes(ToInt64(volume.asked));
     entry.mutable_used_at()->Assign(volume.used_at.begin(), volume.used_at.end());
     if (volume.scrubbed.has_value()) {
-      entry.mutable_scrubbed()->set_ended_at(volume.scrubbed->ended.time_since_epoch().count());
-      entry.mutable_scrubbed()->set_mismatched_bytes(ToInt64(volume.scrubbed->mismatched));
+      Describe(*volume.scrubbed, *entry.mutable_scrubbed());
     }
   }
 }

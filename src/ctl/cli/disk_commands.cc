@@ -63,7 +63,8 @@ Run SetUpScrub(CLI::App& sub, const Common& common) {
     bool repair = false, no_wait = false;
   };
   const auto wish = std::make_shared<Wish>();
-  sub.add_option("ID", wish->ids, "ids of the volumes [every RAID volume]");
+  sub.add_option("ID", wish->ids,
+                 "ids of volumes and thin stores [every RAID volume, and every thin store of RAID]");
   sub.add_flag("--repair", wish->repair,
                "correct differences: copies from the first leg, parity from the data");
   sub.add_flag("--no-wait", wish->no_wait, "do not wait until the scrub is done");
@@ -98,7 +99,8 @@ std::vector<Command> DiskCommands() {
        "like evacuate, for a failing disk: RAID legs are rebuilt from the other legs and not read from the "
        "disk",
        &SetUpEvacuate<true>},
-      {"scrub", "compare the legs of RAID volumes with each other while the volumes are in use", &SetUpScrub},
+      {"scrub", "compare the legs of RAID volumes and thin stores with each other while they are in use",
+       &SetUpScrub},
   };
 }
 

@@ -113,6 +113,16 @@ constexpr auto kScrubFigures = std::to_array<Figure<Scrub>>({
      [](const Scrub& scrub) { return static_cast<double>(scrub.mismatched.value); }},
 });
 
+constexpr auto kPartFigures = std::to_array<Figure<Scrub>>({
+    {"quarry_store_scrubbed_timestamp_seconds",
+     "End of the last complete scrub of a thin store's data or metadata, as seconds since 1970",
+     [](const Scrub& scrub) { return static_cast<double>(scrub.ended.time_since_epoch().count()); }},
+    {"quarry_store_mismatched_bytes",
+     "Bytes that the last scrub found to differ between the legs of a thin store's data or metadata and did "
+     "not repair",
+     [](const Scrub& scrub) { return static_cast<double>(scrub.mismatched.value); }},
+});
+
 using Health = udev::DiskHealth;
 bool IsNvme(const Health& health) {
   return health.source == udev::HealthSource::kNvme;
@@ -193,7 +203,7 @@ void AppendState(const std::vector<engine::PoolStatus>& pools, std::vector<Gauge
   Gauge mode{"quarry_store_mode", "1 for the current mode of a thin store: rw, read-only, failed and others"};
   Labelled<Pool> read;
   Labelled<Store> stores;
-  Labelled<Scrub> scrubs;
+  Labelled<Scrub> scrubs, part_scrubs;
   Labelled<Health> disks;
   for (const engine::PoolStatus& pool : pools) {
     const std::string& name = pool.figures.pool;
@@ -214,6 +224,13 @@ void AppendState(const std::vector<engine::PoolStatus>& pools, std::vector<Gauge
     }
     for (const Store& store : pool.stores) {
       stores.push_back({{{"pool", name}, {"store", store.name}}, &store});
+      for (const engine::StorePart& part : store.parts) {
+        if (part.scrubbed.has_value()) {
+          part_scrubs.push_back(
+              {{{"pool", name}, {"store", store.name}, {"part", part.is_metadata ? "metadata" : "data"}},
+               &*part.scrubbed});
+        }
+      }
       mode.values.push_back(
           {{{"pool", name}, {"store", store.name}, {"mode", std::string(engine::StoreModeName(store.mode))}},
            1});
@@ -230,6 +247,7 @@ void AppendState(const std::vector<engine::PoolStatus>& pools, std::vector<Gauge
   out.push_back(std::move(capacity));
   out.push_back(std::move(mode));
   Append(kStoreFigures, stores, out);
+  Append(kPartFigures, part_scrubs, out);
   out.push_back(std::move(health));
   Append(kScrubFigures, scrubs, out);
   out.push_back(std::move(warning));

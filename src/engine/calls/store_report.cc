@@ -107,7 +107,8 @@ void CountLegs(const Record& part, const std::optional<dm::RaidStatus>& raid, St
 }
 
 // The health of data and metadata, as that of one volume. The device of a store is mounted nowhere.
-void LookAtLegs(Node& node, const Catalog& catalog, const Store& store, StoreStatus& out) {
+void LookAtLegs(Node& node, const Scrubs& scrubs, const Catalog& catalog, const Store& store,
+                StoreStatus& out) {
   Health health;
   for (const Record& part : catalog.parts) {
     if (catalog.StoreOfPart(part) != &store) {
@@ -115,6 +116,12 @@ void LookAtLegs(Node& node, const Catalog& catalog, const Store& store, StoreSta
     }
     const auto raid = node.RaidOf(part);
     CountLegs(part, raid.has_value() ? raid->status : std::nullopt, out);
+    if (HasRedundancy(*part.lv)) {
+      out.parts.push_back({.id = part.tags.id,
+                           .is_metadata = part.lv == store.metadata,
+                           .scrubbed = ReadScrub(part.tags.scrubbed),
+                           .scrub_pending = scrubs.IsPending(part.tags.id)});
+    }
     auto of_part = raid.has_value() ? node.HealthOf(part, *raid, mount::MountTable({})) : raid.error();
     if (!of_part.has_value()) {
       out.condition = "unknown";
@@ -159,7 +166,7 @@ StoreStatus StatusOf(Parts& parts, const PoolConfig& pool, const Catalog& catalo
   CapacityResult capacity = ThinCapacityIn(catalog, pool, profile, Bytes{}, parts.node.world.dm);
   out.free = capacity.available;
   out.full = std::move(capacity.reason);
-  LookAtLegs(parts.node, catalog, store, out);
+  LookAtLegs(parts.node, parts.scrubs, catalog, store, out);
   return out;
 }
 

@@ -147,7 +147,8 @@ std::vector<Record> RecordsOfParts(const std::string& pool, const lvm::Snapshot&
                         .size = part->size,
                         .profile = profile.Canonical(),
                         .access = std::string(AccessName(Access::kBlock)),
-                        .erase = std::string(EraseName(ErasePolicy::kZero))});
+                        .erase = std::string(EraseName(ErasePolicy::kZero)),
+                        .scrubbed = part == parts->data ? (*tags)->scrubbed : (*tags)->scrubbed_metadata});
   }
   return out;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "engine/model/volume.h"
 
 namespace quarry::engine {
 
@@ -39,6 +40,14 @@ struct StoreUse {
   Bytes metadata_size;
 };
 
+// Data or metadata of a store, if it has legs that can be compared.
+struct StorePart {
+  std::string id;  // for Upkeep::Scrub
+  bool is_metadata = false;
+  std::optional<ScrubOutcome> scrubbed = {};  // nullopt: never
+  bool scrub_pending = false;                 // requested, or running
+};
+
 struct StoreStatus {
   std::string name;
   StoreMode mode = StoreMode::kUnknown;
@@ -65,6 +74,7 @@ struct StoreStatus {
   size_t legs = 0;                   // of data and metadata together
   size_t degraded_legs = 0;          // of these: missing, failed, or being rebuilt
   size_t volumes = 0;                // complete volumes and snapshots of Quarry
+  std::vector<StorePart> parts = {};
 };
 
 // A logical volume in a store.

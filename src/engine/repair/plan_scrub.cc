@@ -8,6 +8,7 @@
 #include "engine/model/volume_health.h"
 #include "engine/plan/plan_cow.h"
 #include "lvm/names.h"
+#include "lvm/ownership.h"
 
 namespace quarry::engine {
 namespace {
@@ -26,9 +27,14 @@ RepairStep RecordStep(const VolumeView& volume, bool repaired, std::chrono::sys_
   const Record& record = *volume.record;
   const Bytes mismatched{volume.raid->mismatches * kSector};
   const ScrubOutcome outcome{now, mismatched};  // 0 after a repair
-  lvm::ChangeTags retag{record.group->name, record.lv->name, {lvm::ScrubbedTag(ScrubText(outcome))}, {}};
+  // The parts of a store have no tags of their own that could be changed: those of the store's pool count.
+  const lvm::LogicalVolume* const pool = lvm::PoolOfPart(*record.group, *record.lv);
+  const auto parts = pool == nullptr ? std::nullopt : lvm::PartsOfPool(*record.group, *pool);
+  const bool is_metadata = parts.has_value() && parts->metadata == record.lv;
+  const auto tag = is_metadata ? &lvm::ScrubbedMetadataTag : &lvm::ScrubbedTag;
+  lvm::ChangeTags retag{record.group->name, ActiveName(record), {tag(ScrubText(outcome))}, {}};
   if (!record.tags.scrubbed.empty()) {
-    retag.remove = {lvm::ScrubbedTag(record.tags.scrubbed)};
+    retag.remove = {tag(record.tags.scrubbed)};
   }
   return {.ids = {record.tags.id},
           .actions = {std::move(retag)},
@@ -42,9 +48,6 @@ RepairStep RecordStep(const VolumeView& volume, bool repaired, std::chrono::sys_
 std::string WhyNoScrub(const RepairView& view, const VolumeView& volume) {
   if (!HasRedundancy(*volume.record->lv)) {
     return "it has no second leg to compare";
-  }
-  if (IsPart(*volume.record)) {
-    return "it is a part of a thin store";
   }
   if (view.group().MissingPvs() > 0) {
     return "a disk of its volume group is missing";
@@ -90,7 +93,7 @@ void Scrubs::Look(const RepairView& view, std::vector<std::string>& lost) {
   for (const VolumeView& volume : view.volumes) {
     const Record& record = *volume.record;
     const bool known = running_.contains(record.tags.id);
-    if (IsPart(record) || (!known && !IsComparing(volume))) {
+    if (!known && !IsComparing(volume)) {
       continue;
     }
     Running& running =
@@ -108,8 +111,7 @@ void Scrubs::Look(const RepairView& view, std::vector<std::string>& lost) {
                             running.instance != volume.instance || running.segments != record.lv->segments;
     if (broken_off) {
       lost.push_back(
-          fmt::format("volume {}: a leg failed, or the volume was deactivated, grown or given other legs",
-                      record.tags.id));
+          fmt::format("{}: a leg failed, or it was deactivated, grown or given other legs", InWords(record)));
       running_.erase(record.tags.id);
     }
   }
@@ -142,7 +144,7 @@ std::optional<RepairStep> Scrubs::Begin(const RepairView& view, const ScrubTimes
       continue;
     }
     if (const std::string why = WhyNoScrub(view, *volume); !why.empty()) {
-      lost.push_back(fmt::format("volume {} cannot be scrubbed: {}", wish->id, why));
+      lost.push_back(fmt::format("{} cannot be scrubbed: {}", InWords(*volume->record), why));
       wish = wanted_.erase(wish);
       continue;
     }
@@ -164,7 +166,7 @@ std::optional<RepairStep> Scrubs::Begin(const RepairView& view, const ScrubTimes
   const Record& record = *next->record;
   RepairStep step{.ids = {record.tags.id}, .kind = RepairKind::kBeginScrub, .repairs = repair};
   if (!next->raid.has_value()) {
-    step.actions.push_back(ActivateAction{record.group->name, {record.lv->name}});
+    step.actions.push_back(ActivateAction{record.group->name, {ActiveName(record)}});
   }
   step.actions.push_back(ScrubAction{record.group->name, record.lv->name, record.DmUuid(), repair});
   return step;

@@ -193,6 +193,44 @@ TEST_F(ThinStoreTest, AStoreThatTheKernelMadeReadOnlyIsTold) {
   EXPECT_EQ(listed->health->ailments.front().reason, "StoreFailed");
 }
 
+TEST_F(ThinStoreTest, ItsLegsAreComparedOneAfterTheOther) {
+  const Catalog catalog = Now();
+  for (const Record& part : catalog.parts) {
+    dm_.SetRaid(part.DmUuid(), dm::RaidStatus{"raid1", "AA", 100, 100, "idle"});
+  }
+  const std::string data = catalog.parts.front().tags.id;
+  const std::string metadata = catalog.parts.back().tags.id;
+  const auto asked = engine_->upkeep().Scrub({.ids = {catalog.stores.front().tags.id}}, Soon());
+  ASSERT_TRUE(asked.has_value()) << asked.error().message();
+  ASSERT_EQ(asked->size(), 2U);
+  EXPECT_EQ(asked->front().name, "fast (data)");
+  EXPECT_EQ(asked->back().name, "fast (metadata)");
+  EXPECT_EQ(asked->front().refusal, "");
+  const auto round = [&] { ASSERT_TRUE(engine_->upkeep().Repair(RepairCause::kEvent, Soon()).has_value()); };
+  const auto action = [&](const Record& part) { return (*dm_.Raid(part.DmUuid()))->action; };
+  const auto store = [&] { return engine_->lifecycle().NodeStatus(Soon())->front().stores.front(); };
+  round();
+  EXPECT_EQ(action(catalog.parts.front()), "check");
+  EXPECT_EQ(action(catalog.parts.back()), "idle");
+  EXPECT_TRUE(store().parts.back().scrub_pending);
+  dm_.EndScrub(catalog.parts.front().DmUuid(), 16);
+  round();
+  EXPECT_EQ(action(catalog.parts.back()), "check");
+  dm_.EndScrub(catalog.parts.back().DmUuid(), 0);
+  round();
+  Restart();
+  const StoreStatus status = store();
+  ASSERT_EQ(status.parts.size(), 2U);
+  EXPECT_EQ(status.parts.front().id, data);
+  EXPECT_EQ(status.parts.front().scrubbed->mismatched, Bytes{8192}) << "the tags of the pool have it";
+  EXPECT_EQ(status.parts.back().id, metadata);
+  EXPECT_EQ(status.parts.back().scrubbed->mismatched, Bytes{});
+  EXPECT_FALSE(status.parts.back().scrub_pending);
+  EXPECT_NE(status.detail.find("differ"), std::string::npos) << status.detail;
+  EXPECT_TRUE(engine_->upkeep().Scrub({.ids = {metadata}, .repair = true}, Soon()).has_value());
+  EXPECT_EQ(engine_->upkeep().Scrub({.ids = {"default.store.none"}}, Soon()).error().code(), Code::kNotFound);
+}
+
 TEST_F(ThinStoreTest, WhatAnAdministratorBuildsOnItIsKept) {
   const std::string id = Make("one", 5);
   const std::string name = lvm::ParseVolumeId(id)->lv_name;
