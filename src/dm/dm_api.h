@@ -128,8 +128,8 @@ class DmApi {
   // kAlreadyExists: CreateThin, CreateSnap, and the pool has a device with that id, with whatever content.
   // kNotFound: DeleteThin, CreateSnap, and the pool has no such device or origin; ReleaseMetadataSnap, and
   // none is held. kPrecondition: the pool is not active, is read-only, has failed or needs a check;
-  // DeleteThin of an active device; ReserveMetadataSnap while one is held, or if the pool is out of data
-  // space. kNoSpace: no metadata is free; for ReserveMetadataSnap also if no more than the low water mark is.
+  // DeleteThin of an active device; ReserveMetadataSnap while one is held. A pool that is out of data space
+  // takes messages. kNoSpace: no metadata is free; for ReserveMetadataSnap: no more than the low water mark.
   // kIo: the commit failed. The pool is read-only then, without the change. kInvalidArgument: more than 24
   // bits. Waits for disks. DM_TARGET_MSG.
   virtual Status SendToPool(const std::string& uuid, const PoolMessage& message) = 0;

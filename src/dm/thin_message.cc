@@ -59,9 +59,6 @@ Error SnapshotIsHeld(const std::string& what) {
 // A failed commit of a reservation leaves a wrong root on disk, on kernels without the mending of
 // CVE-2026-72108. A pool that has no metadata to spare fails commits.
 Status MayReserve(const std::string& what, const ThinPoolStatus& pool) {
-  if (pool.mode == Mode::kOutOfDataSpace) {
-    return Error(Code::kPrecondition, what + ": the pool is out of data space: grow it first");
-  }
   if (pool.held_root.has_value()) {
     return SnapshotIsHeld(what);
   }
