@@ -192,11 +192,8 @@ class Service {
     if (options_.trim_interval.count() > 0) {
       trimmer_ = TrimBySchedule(*engine_, clock_, log_, options_.trim_interval);
     }
-    const auto overcommits = [](const engine::PoolConfig& pool) {
-      return std::ranges::any_of(pool.stores, [](const auto& store) { return store.overcommit > 100; });
-    };
-    if (std::ranges::any_of(options_.pools, overcommits)) {
-      store_tender_ = TendStores(*engine_, clock_, log_);
+    for (const engine::PoolConfig& pool : options_.pools) {
+      store_tenders_.push_back(TendStores(*engine_, pool.name, clock_, log_));
     }
     return Register();  // last: the kubelet calls at once
   }
@@ -238,9 +235,11 @@ class Service {
     starters_.clear();
     mounters_.clear();
     bucket_keeper_.request_stop();
-    store_tender_.request_stop();
+    for (std::jthread& tender : store_tenders_) {
+      tender.request_stop();
+    }
     trimmer_ = {};  // stops the thread and waits for it
-    store_tender_ = {};
+    store_tenders_.clear();
     disk_watcher_ = {};
     health_watcher_ = {};
     engine_->upkeep().OnWork({});
@@ -398,7 +397,8 @@ class Service {
   std::unique_ptr<cosi::Server> cosi_;  // nullptr: it is not served
   std::unique_ptr<csi::kubelet::Registrar> registrar_;
   std::vector<std::unique_ptr<Starter>> starters_, mounters_;
-  std::jthread trimmer_, store_tender_, disk_watcher_, bucket_keeper_, request_counter_;
+  std::vector<std::jthread> store_tenders_;  // one for each pool
+  std::jthread trimmer_, disk_watcher_, bucket_keeper_, request_counter_;
   SpawnSubprocess hook_processes_;  // apart from those that may be stuck behind a disk
   Mutex hook_mutex_;
   std::unique_ptr<ChangeHook> change_hook_ ABSL_GUARDED_BY(hook_mutex_);  // nullptr: none is configured

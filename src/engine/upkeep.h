@@ -42,10 +42,11 @@ class Upkeep {
   // kCancelled once `call` is stopped.
   Result<TrimResult> Trim(const Call& call, const std::string& store = "");
 
-  // Looks how full the overcommitted thin stores are, logs it if that has changed, and grows those that
-  // should grow (model/store_ladder.h). To be called every few seconds. Failures are logged, and the next
-  // call tries again. Returns the ids of stores whose file systems should be trimmed.
-  std::vector<std::string> TendStores(const Call& call);
+  // Looks how full the overcommitted thin stores of a pool are, logs it if that has changed, and grows those
+  // that should grow (model/store_ladder.h). To be called every few seconds, for each pool by a thread of its
+  // own: a disk that does not answer delays no other pool. Failures are logged, and the next call tries
+  // again. Returns the ids of stores whose file systems should be trimmed.
+  std::vector<std::string> TendStores(const std::string& pool, const Call& call);
 
  private:
   Parts& parts_;

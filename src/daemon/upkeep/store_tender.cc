@@ -40,14 +40,15 @@ void Trim(engine::Engine& engine, const Logger& log, const std::vector<std::stri
 
 }  // namespace
 
-std::jthread TendStores(engine::Engine& engine, const Clock& clock, const Logger& log) {
-  return std::jthread([&engine, &clock, &log](const std::stop_token& stop) {
+std::jthread TendStores(engine::Engine& engine, const std::string& pool, const Clock& clock,
+                        const Logger& log) {
+  return std::jthread([&engine, pool, &clock, &log](const std::stop_token& stop) {
     std::map<std::string, SteadyTime> trimmed;
     std::future<void> trimming;  // its destructor waits
     do {
       std::vector<std::string> due;
       const SteadyTime now = clock.Now();
-      for (std::string& store : engine.upkeep().TendStores(Call{.stop = stop})) {
+      for (std::string& store : engine.upkeep().TendStores(pool, Call{.stop = stop})) {
         const auto last = trimmed.find(store);
         if (last == trimmed.end() || now - last->second >= kTrimAgain) {
           due.push_back(std::move(store));

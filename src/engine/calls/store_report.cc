@@ -50,8 +50,8 @@ StoreMode ModeOf(const lvm::LogicalVolume& pool, const dm::ThinPoolStatus& statu
 }
 
 // What the kernel says of the store.
-void AskKernel(const Catalog& catalog, const Store& store, const StoreConfig* config, dm::DmApi& dm,
-               const StoreErrors& errors, StoreStatus& out) {
+void AskKernel(const Catalog& catalog, const Store& store, const StoreConfig& rules, bool overcommits,
+               dm::DmApi& dm, const StoreErrors& errors, StoreStatus& out) {
   const lvm::VolumeGroup& group = *catalog.group;
   const auto asked = dm.ThinPool(lvm::DmUuid(group.uuid, store.lv->uuid));
   if (!asked.has_value()) {
@@ -71,9 +71,8 @@ void AskKernel(const Catalog& catalog, const Store& store, const StoreConfig* co
                        .metadata = {status.metadata_used * kMetadataBlock.value},
                        .metadata_size = {status.metadata_total * kMetadataBlock.value}};
   }
-  const bool overcommitted = config != nullptr && config->overcommit > 100;
   if (out.mode == StoreMode::kReadWrite) {
-    const StoreFill fill = overcommitted ? FillOf(*config, status) : StoreFill::kAmple;
+    const StoreFill fill = FillOf(rules, overcommits, status);
     out.problem = errors.change;
     if (fill != StoreFill::kAmple) {
       out.mode = fill == StoreFill::kFilling ? StoreMode::kFilling : StoreMode::kNearlyFull;
@@ -85,8 +84,8 @@ void AskKernel(const Catalog& catalog, const Store& store, const StoreConfig* co
   } else if (out.mode == StoreMode::kOutOfSpace) {
     out.problem = fmt::format(
         "thin store {}/{} is full, so writes that need space fail. {}", group.name, store.lv->name,
-        overcommitted ? "It is overcommitted: delete volumes or snapshots, or let it grow (max=…)"
-                      : "Volumes of Quarry alone cannot fill it: look for others in it, and remove them");
+        overcommits ? "It is overcommitted: delete volumes or snapshots, or let it grow (max=…)"
+                    : "Volumes of Quarry alone cannot fill it: look for others in it, and remove them");
   } else if (const auto healthy = HealthyPool(group, *store.lv, dm); !healthy.has_value()) {
     out.problem = healthy.error().message();
   }
@@ -155,12 +154,12 @@ StoreStatus StatusOf(Parts& parts, const PoolConfig& pool, const Catalog& catalo
   const StoreTerms terms = TermsOf(store, pool);
   out.promised = SpaceOf(catalog, store, terms).promised;
   out.promisable = terms.promisable();
-  const StoreConfig* const config = ConfigOf(pool, store);
-  out.most = config == nullptr ? Bytes{} : config->most;
+  const StoreConfig rules = RulesOf(pool, store);
+  out.most = rules.most;
   out.volumes = static_cast<size_t>(std::ranges::count_if(catalog.records, [&](const Record& record) {
     return record.lv->pool == store.lv->name && record.tags.state == lvm::VolumeState::kReady;
   }));
-  AskKernel(catalog, store, config, parts.node.world.dm, errors, out);
+  AskKernel(catalog, store, rules, Overcommits(catalog, pool, store), parts.node.world.dm, errors, out);
   const Profile profile{
       .pool = pool.name, .thin = true, .store = store.name(), .geometry = *lvm::Geometry::Make({})};
   CapacityResult capacity = ThinCapacityIn(catalog, pool, profile, Bytes{}, parts.node.world.dm);

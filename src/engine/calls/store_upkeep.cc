@@ -55,13 +55,13 @@ Status GrowIfFilling(Parts& parts, Pool& pool, const std::string& lv_uuid, const
   QUARRY_ASSIGN(const auto catalog, ReadForStores(parts, pool, limited));
   const auto store =
       std::ranges::find(catalog->stores, lv_uuid, [](const Store& one) { return one.lv->uuid; });
-  const StoreConfig* const config = store == catalog->stores.end() ? nullptr : ConfigOf(pool.config, *store);
-  if (config == nullptr) {
+  if (store == catalog->stores.end()) {
     return Ok();
   }
   QUARRY_ASSIGN(const auto status,
                 parts.node.world.dm.ThinPool(lvm::DmUuid(catalog->group->uuid, store->lv->uuid)));
-  const Bytes wanted = status.has_value() ? WantedData(*config, *status, store->chunk()) : Bytes{};
+  const Bytes wanted =
+      status.has_value() ? WantedData(RulesOf(pool.config, *store), *status, store->chunk()) : Bytes{};
   if (wanted == Bytes{}) {
     return Ok();
   }
@@ -101,10 +101,10 @@ void Tend(Parts& parts, Pool& pool, std::vector<std::string>& to_trim, const Cal
     return;  // others log why
   }
   for (const Store& store : (*catalog)->stores) {
-    const StoreConfig* const config = ConfigOf(pool.config, store);
-    if (config == nullptr || config->overcommit == 100) {
+    if (!Overcommits(**catalog, pool.config, store)) {
       continue;
     }
+    const StoreConfig rules = RulesOf(pool.config, store);
     const auto status = parts.node.world.dm.ThinPool(lvm::DmUuid((*catalog)->group->uuid, store.lv->uuid));
     if (!status.has_value() || !status->has_value() || (*status)->mode == dm::ThinPoolStatus::Mode::kFailed) {
       continue;
@@ -114,9 +114,9 @@ void Tend(Parts& parts, Pool& pool, std::vector<std::string>& to_trim, const Cal
       pool.store_trends[store.name()].Add(parts.node.world.clock.Now(),
                                           {(*status)->data_used * store.chunk().value});
     }
-    const StoreFill fill = FillOf(*config, **status);
+    const StoreFill fill = FillOf(rules, true, **status);
     TellFill(parts.node.log, pool, store, **status, fill);
-    if (WantedData(*config, **status, store.chunk()) > Bytes{}) {
+    if (WantedData(rules, **status, store.chunk()) > Bytes{}) {
       NoteGrowth(parts, pool, store.name(), GrowIfFilling(parts, pool, store.lv->uuid, call));
     }
     if (fill != StoreFill::kAmple) {
@@ -130,8 +130,7 @@ void Tend(Parts& parts, Pool& pool, std::vector<std::string>& to_trim, const Cal
 Result<std::shared_ptr<const Catalog>> ReadForStores(Parts& parts, Pool& pool, const Call& call) {
   QUARRY_ASSIGN(auto catalog, parts.node.Read(pool, call));
   const bool may_grow = std::ranges::any_of(catalog->stores, [&](const Store& store) {
-    const StoreConfig* const config = ConfigOf(pool.config, store);
-    return config != nullptr && config->most > store.data->size;
+    return RulesOf(pool.config, store).most > store.data->size;
   });
   if (may_grow && !catalog->free_zeroing.empty()) {
     (void)parts.erasers.Of(pool).free_zeroing().End(call);  // if that fails, the space does not count
@@ -142,14 +141,13 @@ Result<std::shared_ptr<const Catalog>> ReadForStores(Parts& parts, Pool& pool, c
 }
 
 Status CheckFill(Parts& parts, Pool& pool, const Catalog& catalog, const Store& store, const Call& call) {
-  const StoreConfig* const config = ConfigOf(pool.config, store);
-  if (config == nullptr || config->overcommit == 100) {
+  if (!Overcommits(catalog, pool.config, store)) {
     return Ok();
   }
   const World& world = parts.node.world;
   QUARRY_TRY(StartStore(*catalog.group, *store.lv, world, call));
   QUARRY_ASSIGN(const dm::ThinPoolStatus status, HealthyPool(*catalog.group, *store.lv, world.dm));
-  return CheckFill(store, pool.config, status);
+  return CheckFill(catalog, pool.config, store, status);
 }
 
 Status GrowStore(Parts& parts, Pool& pool, const Catalog& catalog, const Store& store, Bytes data,
@@ -165,12 +163,14 @@ Status GrowStore(Parts& parts, Pool& pool, const Catalog& catalog, const Store& 
   return Ok();
 }
 
-std::vector<std::string> Upkeep::TendStores(const Call& call) {
+std::vector<std::string> Upkeep::TendStores(const std::string& name, const Call& call) {
   std::vector<std::string> to_trim;
   for (const auto& pool : parts_.node.pools) {
-    const bool overcommits = std::ranges::any_of(
-        pool->config.stores, [](const StoreConfig& store) { return store.overcommit > 100; });
-    if (overcommits) {
+    const auto has_stores = [&] {
+      const MutexLock lock(pool->catalog_mutex);
+      return pool->catalog != nullptr && !pool->catalog->stores.empty();
+    };
+    if (pool->config.name == name && has_stores()) {
       Tend(parts_, *pool, to_trim, call);
     }
   }

@@ -17,22 +17,22 @@ bool Reaches(const dm::ThinPoolStatus& status, uint32_t percent) {
 
 }  // namespace
 
-StoreFill FillOf(const StoreConfig& config, const dm::ThinPoolStatus& status) {
-  if (config.overcommit == 100) {
+StoreFill FillOf(const StoreConfig& rules, bool overcommits, const dm::ThinPoolStatus& status) {
+  if (!overcommits) {
     return StoreFill::kAmple;
   }
-  return Reaches(status, config.refuse) ? StoreFill::kNearlyFull
-         : Reaches(status, config.warn) ? StoreFill::kFilling
-                                        : StoreFill::kAmple;
+  return Reaches(status, rules.refuse) ? StoreFill::kNearlyFull
+         : Reaches(status, rules.warn) ? StoreFill::kFilling
+                                       : StoreFill::kAmple;
 }
 
-Bytes WantedData(const StoreConfig& config, const dm::ThinPoolStatus& status, Bytes chunk) {
+Bytes WantedData(const StoreConfig& rules, const dm::ThinPoolStatus& status, Bytes chunk) {
   const Bytes now{status.data_total * chunk.value};
-  if (config.overcommit == 100 || config.most <= now || !Reaches(status, config.grow)) {
+  if (rules.most <= now || !Reaches(status, rules.grow)) {
     return {};
   }
-  const uint32_t aim = config.grow > kRelief ? config.grow - kRelief : 1;
-  return std::min(config.most, Bytes{(status.data_used * 100 / aim + 1) * chunk.value});
+  const uint32_t aim = rules.grow > kRelief ? rules.grow - kRelief : 1;
+  return std::min(rules.most, Bytes{(status.data_used * 100 / aim + 1) * chunk.value});
 }
 
 void FillTrend::Add(SteadyTime now, Bytes used) {

@@ -15,15 +15,16 @@
 namespace quarry::engine {
 
 enum class StoreFill {
-  kAmple,       // so much is free that nothing is done, or the store is not overcommitted
+  kAmple,       // so much is free that nothing is done, or no write can find the store full
   kFilling,     // from StoreConfig::warn on: a warning, and the file systems in the store are trimmed
   kNearlyFull,  // from StoreConfig::refuse on: nothing is made in it, and no volume grows
 };
-StoreFill FillOf(const StoreConfig& config, const dm::ThinPoolStatus& status);
+// `rules`: RulesOf(store) (model/thin_space.h). `overcommits`: Overcommits(store).
+StoreFill FillOf(const StoreConfig& rules, bool overcommits, const dm::ThinPoolStatus& status);
 
-// The size that the data should grow to now; 0: they need not grow, or must not grow further. So much that
-// the part in use falls 10 points below StoreConfig::grow.
-Bytes WantedData(const StoreConfig& config, const dm::ThinPoolStatus& status, Bytes chunk);
+// The size that the data of an overcommitted store should grow to now; 0: they need not grow, or must not
+// grow further. So much that the part in use falls 10 points below StoreConfig::grow.
+Bytes WantedData(const StoreConfig& rules, const dm::ThinPoolStatus& status, Bytes chunk);
 
 // How fast a store fills. Not thread-safe.
 class FillTrend {

@@ -116,16 +116,24 @@ Result<Bytes> MetadataSize(Bytes data, Bytes chunk) {
   return Bytes{blocks * kBlock.value};
 }
 
-const StoreConfig* ConfigOf(const PoolConfig& pool, const Store& store) {
+StoreConfig RulesOf(const PoolConfig& pool, const Store& store) {
   const auto found = std::ranges::find(pool.stores, store.name(), &StoreConfig::name);
-  return found == pool.stores.end() ? nullptr : &*found;
+  return found != pool.stores.end() ? *found
+                                    : StoreConfig{.name = store.name(),
+                                                  .size = store.data->size,
+                                                  .geometry = *lvm::Geometry::Make({}),
+                                                  .chunk = store.chunk()};
 }
 
 StoreTerms TermsOf(const Store& store, const PoolConfig& pool) {
-  const StoreConfig* const config = ConfigOf(pool, store);
   return {.data = store.data->size,
           .metadata = store.metadata->size,
-          .overcommit = config == nullptr ? 100 : config->overcommit};
+          .overcommit = RulesOf(pool, store).overcommit};
+}
+
+bool Overcommits(const Catalog& catalog, const PoolConfig& pool, const Store& store) {
+  const StoreTerms terms = TermsOf(store, pool);
+  return terms.overcommit > 100 || ContentOf(catalog, store, nullptr).promised > terms.data;
 }
 
 bool WasCut(const Catalog& catalog, const Store& store) {

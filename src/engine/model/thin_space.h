@@ -40,10 +40,13 @@ struct StoreTerms {
   // The size of metadata with which all of it can be promised. Errors of MetadataSize.
   Result<Bytes> FittingMetadata(Bytes chunk) const { return MetadataSize(promisable(), chunk); }
 };
-// What the configuration says of this store; nullptr: nothing.
-const StoreConfig* ConfigOf(const PoolConfig& pool, const Store& store);
+// What the configuration says of this store. If it says nothing: a store that does not grow.
+StoreConfig RulesOf(const PoolConfig& pool, const Store& store);
 // The store as it is now.
 StoreTerms TermsOf(const Store& store, const PoolConfig& pool);
+// Whether writes can find the store full: it may promise more than it has, or has done so when it might, or
+// an administrator's volumes in it are too large.
+bool Overcommits(const Catalog& catalog, const PoolConfig& pool, const Store& store);
 
 struct StoreSpace {
   Bytes data;  // of the store

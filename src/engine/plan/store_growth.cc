@@ -113,13 +113,13 @@ struct Steps {
 Steps StepsOf(const Catalog& catalog, const PoolConfig& pool, const Store& store,
               const lvm::FreeSpace& space) {
   Steps steps{store.data->size, catalog.group->extent_size};
-  const StoreConfig* const config = ConfigOf(pool, store);
+  const StoreConfig rules = RulesOf(pool, store);
   const auto geometry = GeometryOfPart(*store.data);
-  if (config == nullptr || !geometry.has_value() || config->most <= steps.from) {
+  if (!geometry.has_value() || rules.most <= steps.from) {
     return steps;
   }
   steps.granule = lvm::Granule(*geometry, catalog.group->extent_size);
-  const uint64_t wanted = (config->most - steps.from).value / steps.granule.value;
+  const uint64_t wanted = (rules.most - steps.from).value / steps.granule.value;
   const Bytes placeable =
       ToBytes(lvm::MaxGrowth(space, *geometry, *catalog.group, *store.data), catalog.group->extent_size);
   steps.count = Greatest(std::min(wanted, placeable.value / steps.granule.value), [&](uint64_t number) {
@@ -191,15 +191,15 @@ Error Full(const Catalog& catalog, const PoolConfig& pool, const Store& store, c
       space.why.empty() ? fmt::format("thin store '{}' has {} of {} left, {} are wanted", store.name(),
                                       HumanBytes(space.largest), HumanBytes(space.data), HumanBytes(wanted))
                         : space.why;
-  const StoreConfig* const config = ConfigOf(pool, store);
-  if (config == nullptr || config->most <= space.data) {
+  const StoreConfig rules = RulesOf(pool, store);
+  if (rules.most <= space.data) {
     return {Code::kNoSpace, now};
   }
   const Bytes most = LargestTerms(catalog, pool, store, PoolSpace(catalog, pool)).data;
   return {Code::kNoSpace,
           fmt::format("{}; its configuration lets it grow to {}, pool '{}' has space for {}, "
                       "and that is not enough for {} more",
-                      now, HumanBytes(config->most), pool.name, HumanBytes(most), HumanBytes(wanted))};
+                      now, HumanBytes(rules.most), pool.name, HumanBytes(most), HumanBytes(wanted))};
 }
 
 }  // namespace

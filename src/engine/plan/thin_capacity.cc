@@ -13,16 +13,37 @@
 
 namespace quarry::engine {
 
-Status CheckFill(const Store& store, const PoolConfig& pool, const dm::ThinPoolStatus& status) {
-  const StoreConfig* const config = ConfigOf(pool, store);
-  if (config == nullptr || FillOf(*config, status) != StoreFill::kNearlyFull) {
+namespace {
+
+// The store as large as it can become for a new volume. LVM's metadata must have room for the growth, too.
+StoreTerms TermsForNew(const Catalog& catalog, const PoolConfig& pool, const Store& store,
+                       const Profile& profile) {
+  const StoreTerms now = TermsOf(store, pool);
+  const StoreTerms most = LargestTerms(catalog, pool, store, PoolSpaceAfterZeroing(catalog, pool));
+  if (most.data == now.data) {
+    return now;
+  }
+  const auto growth = PlanStoreGrowth(catalog, pool, store, most.data);
+  // While free space is being zeroed, there may be no plan; a growth takes less than two volumes do.
+  const Bytes text =
+      growth.has_value() ? MetadataFor(*growth) : Bytes{2 * MetadataForVolume(profile.geometry).value};
+  const Bytes both = text + MetadataForVolume(profile.geometry);
+  return CheckMetadataRoom(catalog, both).has_value() ? most : now;
+}
+
+}  // namespace
+
+Status CheckFill(const Catalog& catalog, const PoolConfig& pool, const Store& store,
+                 const dm::ThinPoolStatus& status) {
+  const StoreConfig rules = RulesOf(pool, store);
+  if (FillOf(rules, Overcommits(catalog, pool, store), status) != StoreFill::kNearlyFull) {
     return Ok();
   }
   return Error(Code::kNoSpace,
                fmt::format("thin store '{}' is overcommitted, and {} % of its data are in use: from {} % on "
                            "nothing is made in it. Delete or trim volumes, or let it grow (max=…)",
                            store.name(), status.data_used * 100 / std::max<uint64_t>(status.data_total, 1),
-                           config->refuse));
+                           rules.refuse));
 }
 
 CapacityResult ThinCapacityIn(const Catalog& catalog, const PoolConfig& pool, const Profile& profile,
@@ -37,11 +58,10 @@ CapacityResult ThinCapacityIn(const Catalog& catalog, const PoolConfig& pool, co
   if (!healthy.has_value()) {
     return {{}, {}, least, healthy.error().message()};
   }
-  if (const Status fill = CheckFill(**store, pool, *healthy); !fill.has_value()) {
+  if (const Status fill = CheckFill(catalog, pool, **store, *healthy); !fill.has_value()) {
     return {{}, {}, least, fill.error().message()};
   }
-  const StoreSpace space =
-      SpaceOf(catalog, **store, LargestTerms(catalog, pool, **store, PoolSpaceAfterZeroing(catalog, pool)));
+  const StoreSpace space = SpaceOf(catalog, **store, TermsForNew(catalog, pool, **store, profile));
   if (space.largest < least) {
     return {{},
             {},

@@ -12,7 +12,8 @@ namespace quarry::engine {
 
 // OK if something may be made in this store, or grow in it. kNoSpace: it is overcommitted, and so much of its
 // data is in use that StoreConfig::refuse says no.
-Status CheckFill(const Store& store, const PoolConfig& pool, const dm::ThinPoolStatus& status);
+Status CheckFill(const Catalog& catalog, const PoolConfig& pool, const Store& store,
+                 const dm::ThinPoolStatus& status);
 
 // The largest volume that the store of this profile can make now, grown as far as it can, and the reason if
 // there is none: the profile means no store, or the store is not started, is unsound or full, or LVM makes

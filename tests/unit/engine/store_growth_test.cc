@@ -14,6 +14,7 @@
 #include "engine/model/store_ladder.h"
 #include "engine/model/thin_space.h"
 #include "engine/snapshots.h"
+#include "tests/fakes/fake_lvm_model.h"
 #include "tests/unit/engine/thin_store_world.h"
 
 namespace quarry::engine {
@@ -160,6 +161,39 @@ TEST_F(StoreGrowthTest, AnOvercommittedStorePromisesMoreThanItHas) {
   EXPECT_EQ(Refused("three", 1).code(), Code::kNoSpace);
 }
 
+TEST_F(StoreGrowthTest, WhatWasPromisedIsLookedAfterWhateverTheConfigurationSaysNow) {
+  Use(20, 0, 250);
+  const std::string id = Make("one", 30);
+  Use(20, 40, 100);
+  Activate(id);
+  FillTo(id, 85);
+  EXPECT_THAT(engine_->upkeep().TendStores("default", Soon()), ElementsAre(Now().stores.front().tags.id));
+  EXPECT_EQ(Data(), 25U) << "it grows on";
+  stores_.clear();
+  Restart();
+  FillTo(id, 92);
+  EXPECT_EQ(Shown().mode, StoreMode::kNearlyFull);
+  EXPECT_THAT(engine_->upkeep().TendStores("default", Soon()), ElementsAre(Now().stores.front().tags.id));
+}
+
+TEST_F(StoreGrowthTest, CapacityCountsWhatLvmsMetadataHaveRoomFor) {
+  Use(20, 60);
+  Make("one", 20);
+  EXPECT_EQ(Left(), 40U);
+  const uint64_t used = fakes::MetadataSize(*Group());
+  bool both = false;
+  for (uint64_t more = 0; more < 40000 && !both; more += 400) {
+    lvm_.SetMetadataRoom("vg0", {used + more});
+    const uint64_t left = Left();
+    if (left > 0) {
+      const auto made = Create("two", left);
+      ASSERT_TRUE(made.has_value()) << more << made.error().message();
+      both = left == 40;
+    }
+  }
+  EXPECT_TRUE(both);
+}
+
 TEST_F(StoreGrowthTest, MetadataFollowTheOvercommitOfTheConfiguration) {
   StoreConfig store = Store("fast", 30);
   store.chunk = kLeastChunk;
@@ -179,9 +213,9 @@ TEST_F(StoreGrowthTest, TheLadderOfAnOvercommittedStore) {
   Use(20, 0, 250);
   const std::string id = Make("one", 20);
   Activate(id);
-  EXPECT_THAT(engine_->upkeep().TendStores(Soon()), IsEmpty());
+  EXPECT_THAT(engine_->upkeep().TendStores("default", Soon()), IsEmpty());
   FillTo(id, 70);
-  EXPECT_THAT(engine_->upkeep().TendStores(Soon()), ElementsAre(Now().stores.front().tags.id));
+  EXPECT_THAT(engine_->upkeep().TendStores("default", Soon()), ElementsAre(Now().stores.front().tags.id));
   EXPECT_EQ(Shown().mode, StoreMode::kFilling);
   Make("two", 1);
   FillTo(id, 90);
@@ -199,24 +233,24 @@ TEST_F(StoreGrowthTest, AnOvercommittedStoreGrowsBeforeItIsFull) {
   const std::string id = Make("one", 20);
   Activate(id);
   FillTo(id, 79);
-  engine_->upkeep().TendStores(Soon());
+  engine_->upkeep().TendStores("default", Soon());
   EXPECT_EQ(Data(), 20U);
   FillTo(id, 80);
-  engine_->upkeep().TendStores(Soon());
+  engine_->upkeep().TendStores("default", Soon());
   EXPECT_EQ(Data(), 23U) << "16 are in use, which is 70 % of that";
   FillTo(id, 85);
-  engine_->upkeep().TendStores(Soon());
+  engine_->upkeep().TendStores("default", Soon());
   EXPECT_EQ(Data(), 28U);
   // The pool is full: it is told, and the next call tries again.
   lvm_.before.FailAlways("Extend", Error(Code::kInternal, "no"));
   const std::string other = Make("two", 20);
   Activate(other);
   FillTo(other, 92);
-  engine_->upkeep().TendStores(Soon());
+  engine_->upkeep().TendStores("default", Soon());
   EXPECT_EQ(Shown().mode, StoreMode::kNearlyFull);
   EXPECT_THAT(Shown().problem, HasSubstr("no"));
   lvm_.before.Clear();
-  engine_->upkeep().TendStores(Soon());
+  engine_->upkeep().TendStores("default", Soon());
   EXPECT_EQ(Data(), 37U);
   EXPECT_EQ(Shown().mode, StoreMode::kReadWrite);
   EXPECT_EQ(Shown().problem, "");
