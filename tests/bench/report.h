@@ -17,7 +17,7 @@ struct Finding {
   Samples ours;
   std::optional<Samples> peer;
   std::string unit = "ms";
-  std::string goal;                                  // for people: "ratio <= 0.33"; empty: there is none
+  std::string goal;                                  // for people: "ratio <= 0.33"; empty: no goal
   bool met = false;                                  // meaningless without a goal
   std::vector<std::pair<std::string, double>> more;  // further fields
 

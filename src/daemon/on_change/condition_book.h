@@ -1,7 +1,6 @@
 // Which conditions of pools, thin stores, disks and volumes have changed since they were last told to the
-// command of
-// --on-change. The book compares what is with what was told. Nothing waits in a queue: of several changes of
-// one thing, the last one counts, and a burst needs no more memory than the things themselves.
+// command of --on-change. The book compares what is with what was told. Nothing waits in a queue: of several
+// changes of one thing, the last one counts, and a burst needs no more memory than the things themselves.
 #pragma once
 
 #include <compare>  // IWYU pragma: keep: for <=>

@@ -165,14 +165,13 @@ Status GrowStore(Parts& parts, Pool& pool, const Catalog& catalog, const Store& 
 
 std::vector<std::string> Upkeep::TendStores(const std::string& name, const Call& call) {
   std::vector<std::string> to_trim;
-  for (const auto& pool : parts_.node.pools) {
-    const auto has_stores = [&] {
-      const MutexLock lock(pool->catalog_mutex);
-      return pool->catalog != nullptr && !pool->catalog->stores.empty();
-    };
-    if (pool->config.name == name && has_stores()) {
-      Tend(parts_, *pool, to_trim, call);
-    }
+  const auto pool = parts_.node.FindPool(name);
+  const auto has_stores = [&] {
+    const MutexLock lock((*pool)->catalog_mutex);
+    return (*pool)->catalog != nullptr && !(*pool)->catalog->stores.empty();
+  };
+  if (pool.has_value() && has_stores()) {
+    Tend(parts_, **pool, to_trim, call);
   }
   return to_trim;
 }

@@ -19,7 +19,7 @@ enum class StoreMode {
   kReadWrite,   // everything
   kFilling,     // everything; it is overcommitted, and filled up to StoreConfig::warn
   kNearlyFull,  // nothing is made in it; it is overcommitted, and filled up to StoreConfig::refuse
-  kOutOfSpace,  // the kernel found no free chunk for a write. Volumes of Quarry alone cannot cause that
+  kOutOfSpace,  // the kernel found no free chunk for a write. That is possible only if it overcommits
   kReadOnly,    // the kernel refuses every change of the metadata
   kFailed,      // the kernel fails all I/O
   kNeedsCheck,  // the kernel wants the metadata checked before anything else

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "engine/model/greatest.h"
 #include "lvm/layout.h"
 
 namespace quarry::engine {
@@ -171,23 +172,15 @@ StoreSpace SpaceOf(const Catalog& catalog, const Store& store, const StoreTerms&
   out.margin = margin(content.writable + ChunksIn(own, chunk));
   const Bytes taken = out.promised + out.margin;
   const Bytes free = promisable - std::min(promisable, taken);
-  uint64_t low = 0;
-  for (uint64_t high = free.value / extent.value; low < high;) {
-    const uint64_t middle = low + (high - low + 1) / 2;
-    if (fits(middle)) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
+  const uint64_t most = Greatest(free.value / extent.value, fits);
   const std::string blocked = lvm::FreeSpaceOf(*catalog.group).blocked;
   if (!blocked.empty()) {
     out.blocked = true;
     out.why = blocked;
     return out;
   }
-  out.largest = ToBytes({low}, extent);
-  if (low == 0) {
+  out.largest = ToBytes({most}, extent);
+  if (most == 0) {
     out.why =
         free < extent
             ? fmt::format(

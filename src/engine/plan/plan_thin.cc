@@ -149,12 +149,13 @@ Result<CutPlan> PlanCut(const Catalog& catalog, const PoolConfig& pool, const St
   const bool snapshots = wishes.front().wish.cut.has_value();
   StoreNeed need{
       .bytes = {}, .what = snapshots ? Addition::kSnapshots : Addition::kCopy, .count = wishes.size()};
-  for (const CutWish& one : wishes) {
-    need.bytes = need.bytes + ToBytes(one.wish.size, group.extent_size);
-  }
   if (snapshots) {
     need.bytes =
         std::max(ToBytes(CeilToExtents(mapped, group.extent_size), group.extent_size), group.extent_size);
+  } else {
+    for (const CutWish& one : wishes) {
+      need.bytes = need.bytes + ToBytes(one.wish.size, group.extent_size);
+    }
   }
   auto room = PlanRoom(catalog, pool, store, need);
   if (!room.has_value() && snapshots) {

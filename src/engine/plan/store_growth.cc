@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "engine/model/failing_disks.h"
+#include "engine/model/greatest.h"
 #include "engine/model/sizing.h"
 #include "engine/plan/plan_thin.h"
 
@@ -42,6 +43,12 @@ Result<Plan> PlanPart(lvm::FreeSpace& space, const Catalog& catalog, const Store
   return plan;
 }
 
+// The extents of metadata with which all of `terms` can be promised; those that there are, if they suffice.
+Result<Extents> GrownMetadata(const StoreTerms& terms, const Store& store, Bytes extent) {
+  QUARRY_ASSIGN(const Bytes fitting, terms.FittingMetadata(store.chunk()));
+  return CeilToExtents(std::max(fitting, terms.metadata), extent);
+}
+
 // What a growth adds.
 struct More {
   lvm::Geometry geometry;  // of the data
@@ -58,10 +65,8 @@ Result<More> MoreFor(const Catalog& catalog, const PoolConfig& pool, const Store
   const Extents size = std::max(lvm::RoundUp(*geometry, data, extent), now);
   StoreTerms terms = TermsOf(store, pool);
   terms.data = ToBytes(size, extent);
-  QUARRY_ASSIGN(const Bytes fitting, terms.FittingMetadata(store.chunk()));
-  const Extents metadata = CeilToExtents(fitting, extent);
-  const Extents has = CeilToExtents(store.metadata->size, extent);
-  return More{*geometry, size - now, metadata > has ? metadata - has : Extents{}};
+  QUARRY_ASSIGN(const Extents metadata, GrownMetadata(terms, store, extent));
+  return More{*geometry, size - now, metadata - CeilToExtents(store.metadata->size, extent)};
 }
 
 // Whether both parts find their place.
@@ -82,26 +87,11 @@ StoreTerms At(const Catalog& catalog, const PoolConfig& pool, const Store& store
   StoreTerms terms = TermsOf(store, pool);
   if (data > terms.data) {
     terms.data = data;
-    const auto fitting = terms.FittingMetadata(store.chunk());
     const Bytes extent = catalog.group->extent_size;
-    const Bytes whole = fitting.has_value() ? ToBytes(CeilToExtents(*fitting, extent), extent) : Bytes{};
-    terms.metadata = std::max(terms.metadata, whole);
+    const auto metadata = GrownMetadata(terms, store, extent);
+    terms.metadata = metadata.has_value() ? ToBytes(*metadata, extent) : terms.metadata;
   }
   return terms;
-}
-
-// The greatest number up to `most` for which `holds`, if it holds for all smaller ones too; 0 if for none.
-uint64_t Greatest(uint64_t most, const auto& holds) {
-  uint64_t low = 0;
-  for (uint64_t high = most; low < high;) {
-    const uint64_t middle = low + (high - low + 1) / 2;
-    if (holds(middle)) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return low;
 }
 
 // Sizes of data that the store can have, from its own on.

@@ -40,7 +40,8 @@ struct StoreRoom {
   Plan growth;    // steps that come before everything else; empty: there is room already
   Bytes largest;  // afterwards: StoreSpace::largest
 };
-// Makes room for `need`. kNoSpace: there is none, and why; kPrecondition: LVM makes nothing in the group now.
+// Makes room for `need`. kNoSpace: the store has no room and cannot grow enough; the message says why.
+// kPrecondition: LVM makes nothing in the group now.
 Result<StoreRoom> PlanRoom(const Catalog& catalog, const PoolConfig& pool, const Store& store,
                            const StoreNeed& need);
 

@@ -15,8 +15,8 @@ namespace quarry::engine {
 Status CheckFill(const Catalog& catalog, const PoolConfig& pool, const Store& store,
                  const dm::ThinPoolStatus& status);
 
-// The largest volume that the store of this profile can make now, grown as far as it can, and the reason if
-// there is none: the profile means no store, or the store is not started, is unsound or full, or LVM makes
+// The largest volume that the store of this profile can make now, if it grows as far as it can. If that is 0,
+// the result says why: the profile means no store; the store is not started, not sound, or full; or LVM makes
 // nothing in the group now. `least_size`: the smallest size that is useful to the caller. Asks the kernel for
 // the pool's status. May be called from any thread.
 CapacityResult ThinCapacityIn(const Catalog& catalog, const PoolConfig& pool, const Profile& profile,
