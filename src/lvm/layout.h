@@ -129,6 +129,9 @@ std::string PvRangesArgument(const VolumeGroup& group, const std::string& pv_uui
 // its legs are unequal or share disks. The message continues after the volume's name ("is of type thin, …").
 Result<Geometry> GeometryOf(const VolumeGroup& group, const LogicalVolume& lv);
 
+// How a volume lies now, as a plan without steps. kCorrupt: as VerifyPlacement.
+Result<Placement> PlacementOf(const VolumeGroup& group, const LogicalVolume& lv);
+
 // Compares what LVM made with the plan: same size, same extents in the same legs, no two legs on one PV.
 // kCorrupt with the first difference.
 Status VerifyPlacement(const VolumeGroup& group, const LogicalVolume& lv, const Placement& plan);

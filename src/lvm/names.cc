@@ -36,6 +36,7 @@ constexpr std::string_view kAccessKey = "quarry.access";
 constexpr std::string_view kFsTypeKey = "quarry.fs";
 constexpr std::string_view kFormattedKey = "quarry.formatted";
 constexpr std::string_view kErasedKey = "quarry.erased";
+constexpr std::string_view kCopyingKey = "quarry.copying";
 constexpr std::string_view kScrubbedKey = "quarry.scrubbed";
 constexpr std::string_view kOverruledKey = "quarry.overruled";
 constexpr std::string_view kOverruledMetadataKey = "quarry.overruledmeta";
@@ -415,6 +416,10 @@ std::string CutsTag() {
   return fmt::format("{}={}", kCutsKey, kTrue);
 }
 
+std::string CopyingTag(std::string_view boot) {
+  return fmt::format("{}={}", kCopyingKey, EscapeForTag(boot));
+}
+
 bool IsCowStore(const std::vector<std::string>& tags) {
   const auto has = [&](const std::string& tag) { return std::ranges::find(tags, tag) != tags.end(); };
   return has(StateTag(VolumeState::kErasing)) && has(fmt::format("{}={}", kCowKey, kTrue));
@@ -510,6 +515,9 @@ std::vector<std::string> BuildTags(const VolumeTags& tags) {
   if (tags.cuts) {
     out.push_back(CutsTag());
   }
+  if (!tags.copying.empty()) {
+    out.push_back(CopyingTag(tags.copying));
+  }
   if (const std::string_view kind = KindOf(tags); !kind.empty()) {
     Emit(out, kKindKey, kind);
   }
@@ -595,6 +603,7 @@ Result<std::optional<VolumeTags>> ParseTags(const std::vector<std::string>& tags
   QUARRY_ASSIGN(out.ephemeral, ParseFlag(table, kEphemeralKey));
   QUARRY_ASSIGN(out.cow, ParseFlag(table, kCowKey));
   QUARRY_ASSIGN(out.cuts, ParseFlag(table, kCutsKey));
+  QUARRY_ASSIGN(out.copying, table.Text(kCopyingKey, false));
   QUARRY_ASSIGN(const std::string asked, table.Text(kAskedKey, false));
   if (!asked.empty()) {
     QUARRY_ASSIGN(out.asked.value, ParseNumber(kAskedKey, asked));

@@ -15,6 +15,7 @@
 //   quarry.id= .name= .size= .profile= .access= .erase=   VolumeTags, field by field
 //   quarry.fs=? .formatted=?                              file system requested, and made
 //   quarry.erased=?                                       erase progress
+//   quarry.copying=?                                      a copy that is not whole yet, and the boot
 //   quarry.scrubbed=?                                     time and result of the last scrub
 //   quarry.overruled=?                                    how often it was started from outdated legs; of a thin
 //                                                         store: its data
@@ -156,6 +157,9 @@ struct VolumeTags {
   std::string group_name = {};
   uint64_t group_members = 0;
   bool cuts = false;  // of a store: snapshots were made in it
+  // Of a copy that is not whole yet, in state kErasing, of which nothing was erased: the kernel's id of the
+  // boot in which it was begun. Of no meaning in any other state.
+  std::string copying = {};
 };
 
 // Marks a new LV until it is complete. The tag is short because lvcreate copies it to every rmeta.
@@ -185,6 +189,8 @@ std::string CutTag(uint64_t cut);
 std::string MappedTag(Bytes mapped);
 // Of a store in which snapshots were made.
 std::string CutsTag();
+// Of a copy that is not whole yet. `boot`: the kernel's id of the boot (BootId).
+std::string CopyingTag(std::string_view boot);
 std::string FormattedTag(std::string_view fs_type);
 std::string ErasedTag(std::string_view progress);   // short and tag-safe
 std::string ScrubbedTag(std::string_view outcome);  // short and tag-safe

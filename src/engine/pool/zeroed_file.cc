@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "base/boot_id.h"
 #include "base/unique_fd.h"
 
 namespace quarry::engine {
@@ -21,7 +22,6 @@ namespace {
 // The lines: this, the boot and the fingerprint, one line for each range (PV, first extent, count), and the
 // last line. A file without the last line was not written whole.
 constexpr std::string_view kFirstLine = "quarry zeroed extents, format 1";
-constexpr char kBootId[] = "/proc/sys/kernel/random/boot_id";
 constexpr std::string_view kLastLine = "end";
 constexpr size_t kMostBytes = 64 << 20;
 
@@ -71,9 +71,9 @@ std::string FileOf(const Node& node, const Pool& pool) {
 
 // The state for which a file is true.
 Result<std::string> MarkOf(const lvm::Snapshot& group, lvm::LvmApi& lvm, const Call& call) {
-  std::string boot;
-  if (std::ifstream in(kBootId); !std::getline(in, boot) || boot.empty()) {
-    return Error(Code::kUnsupported, fmt::format("{} cannot be read", kBootId));
+  const std::string boot = BootId();
+  if (boot.empty()) {
+    return Error(Code::kUnsupported, "the kernel does not tell the id of this boot");
   }
   QUARRY_ASSIGN(const std::string fingerprint, lvm.Fingerprint(group, call));
   return boot + " " + fingerprint;

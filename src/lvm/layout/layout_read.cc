@@ -198,6 +198,17 @@ Result<Geometry> GeometryOf(const VolumeGroup& group, const LogicalVolume& lv) {
   return geometry;
 }
 
+Result<Placement> PlacementOf(const VolumeGroup& group, const LogicalVolume& lv) {
+  QUARRY_ASSIGN(std::vector<layout::LegExtents> legs, layout::ReadLegs(group, lv));
+  Placement placement{.existing = {}, .logical_extents = layout::LogicalExtents(lv), .legs = {}, .steps = {}};
+  for (layout::LegExtents& leg : legs) {
+    const std::string first = leg.data.empty() ? "" : leg.data.front().pv_uuid;
+    placement.legs.push_back({first, std::move(leg.data), std::move(leg.metadata)});
+  }
+  QUARRY_TRY(VerifyPlacement(group, lv, placement));
+  return placement;
+}
+
 Status VerifyPlacement(const VolumeGroup& group, const LogicalVolume& lv, const Placement& plan) {
   if (const Extents made = layout::LogicalExtents(lv); made != plan.logical_extents) {
     return Corrupt(

@@ -54,6 +54,25 @@ TEST(VerifyPlacement, AcceptsWhatWasPlanned) {
   }
 }
 
+TEST(PlacementOf, IsHowTheVolumeLies) {
+  for (const Geometry& geometry : testing::SmallGeometries(5)) {
+    Made made = Make(GroupOfSizes({30, 30, 30, 30, 30}), geometry, 6 * geometry.data_legs());
+    const auto now = PlacementOf(made.group, *made.group.FindLv("v"));
+    ASSERT_TRUE(now.has_value()) << geometry.Describe() << ": " << now.error().message();
+    EXPECT_EQ(now->logical_extents, made.plan.logical_extents);
+    EXPECT_EQ(now->legs.size(), made.plan.legs.size()) << geometry.Describe();
+    made.plan = *now;
+    EXPECT_EQ(Difference(made), "") << geometry.Describe();
+  }
+  Made moved = Make(GroupOfSizes({30, 30, 30}), MakeGeometry(kRaid1), 9);
+  moved.plan = *PlacementOf(moved.group, *moved.group.FindLv("v"));
+  Lv(moved, "v_rimage_1").segments[0].areas[0].range.first = {2};
+  EXPECT_THAT(Difference(moved), HasSubstr("leg 1"));
+  Lv(moved, "v_rimage_1").segments[0].areas[0].pv_uuid = "pv0";
+  EXPECT_EQ(PlacementOf(moved.group, *moved.group.FindLv("v")).error().code(), Code::kCorrupt)
+      << "two legs share a disk";
+}
+
 TEST(VerifyPlacement, FindsALegElsewhere) {
   Made made = Make(GroupOfSizes({30, 30, 30}), MakeGeometry(kRaid1), 9);
   Lv(made, "v_rimage_1").segments[0].areas[0].range.first = {2};

@@ -155,6 +155,17 @@ TEST(Tags, ShowTheStoreOfACopy) {
   EXPECT_EQ(ParseTags(built).error().code(), Code::kCorrupt);
 }
 
+TEST(Tags, ShowACopyThatIsNotWhole) {
+  VolumeTags tags = Sample();
+  tags.state = VolumeState::kErasing;
+  tags.copying = "9a1c-boot";
+  const std::vector<std::string> built = BuildTags(tags);
+  EXPECT_THAT(built, Contains(CopyingTag("9a1c-boot")));
+  EXPECT_EQ((*ParseTags(built))->copying, "9a1c-boot");
+  tags.copying.clear();
+  EXPECT_EQ((*ParseTags(BuildTags(tags)))->copying, "");
+}
+
 TEST(Tags, AreReadableByPeople) {
   EXPECT_THAT(
       BuildTags(Sample()),
