@@ -19,6 +19,7 @@ namespace {
 
 using std::chrono::days;
 using std::chrono::hours;
+using std::chrono::minutes;
 using std::chrono::seconds;
 
 constexpr Bytes kLeastExtent{kMiB};
@@ -319,6 +320,14 @@ const std::vector<Setting>& Settings() {
        "highest rate of erasing deleted volumes and zeroing new space, in bytes per second and disk, 0 for "
        "no limit [0]",
        &Set<&Options::erase_rate, &ParseSize>},
+      {"copy-rate", "QUARRY_COPY_RATE",
+       "highest rate of each copy of a volume or snapshot, in bytes per second, 0 for no limit [as "
+       "erase-rate]",
+       &Set<&Options::copy_rate, &ParseSize>},
+      {"copy-keep-minutes", "QUARRY_COPY_KEEP_MINUTES",
+       "minutes after a start in which a repeated call goes on with an interrupted copy, which is erased "
+       "then, 0 for at once [15]",
+       &Set<&Options::copy_keep, &ParseUpTo<minutes, minutes(kYear).count()>>},
       {"zero-free-rate", "QUARRY_ZERO_FREE_RATE",
        "rate of zeroing free space of unknown past while a pool has no other work, in bytes per second, 0 "
        "for never [0]",

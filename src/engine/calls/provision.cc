@@ -6,6 +6,7 @@
 #include <functional>
 #include <variant>
 
+#include "base/boot_id.h"
 #include "engine/calls/steps.h"
 #include "engine/erase/holder.h"
 #include "engine/erase/zero_before_use.h"
@@ -315,7 +316,8 @@ Result<Volume> MakeNewVolume(Parts& parts, Pool& pool, CreateWish wish, const Ca
         ExpectOnlyOurs(plan, seqno);
       }
       if (unfilled != nullptr) {
-        *unfilled = {.rest = StopBeforeReady(plan), .is_zero = zeroed};
+        const std::string boot = BootId();
+        *unfilled = {.rest = StopBeforeReady(plan, boot.empty() ? "unknown" : boot), .is_zero = zeroed};
       }
       lvm::CreateLv& spec = *Find<lvm::CreateLv>(plan.front());
       spec.assume_in_sync = wish.profile.skip_sync && zeroed;

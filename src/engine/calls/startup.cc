@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "engine/calls/steps.h"
+#include "engine/calls/unfinished_copies.h"
 #include "engine/disks/inventory.h"
 #include "engine/disks/join.h"
 #include "engine/model/config.h"
@@ -417,6 +418,7 @@ Status Reconcile(Parts& parts, Pool& pool, const Call& call) {
     EnsureStores(parts, pool, call);
     QUARRY_ASSIGN(catalog, parts.node.ReadGroup(pool, call));
   }
+  KeepUnfinished(parts, pool, *catalog);
   QUARRY_ASSIGN(const mount::MountTable mounts, parts.node.world.mount.Mounts());
   QUARRY_TRY(TakeHolds(parts, *catalog, mounts));
   parts.node.log.Info("pool is ready", {{"pool", pool.config.name},

@@ -59,8 +59,8 @@ struct CopyRequest {
   bool elsewhere = false;  // CreateRequest::elsewhere
 };
 // Makes a volume or snapshot with the bytes of request.source, which must not be in use meanwhile. The copy
-// goes on when `call` ends; `guard`, the lock of the new name, is kept for as long. Everything else in `wish`
-// is as for MakeNewVolume. (copy.cc)
+// goes on when `call` ends; `guard`, the lock of the new name, is kept for as long. If an earlier process
+// began this copy, it goes on with that. Everything else in `wish` is as for MakeNewVolume. (copy.cc)
 Result<Volume> MakeCopy(Parts& parts, Pool& pool, CreateWish wish, const CopyRequest& request,
                         const std::string& what, KeyLocks::Guard& guard, const Call& call);
 // The name of the store in which a copy of `source` with type=thin is. kInvalidArgument: it cannot be in the

@@ -39,11 +39,18 @@ milliseconds Longer(milliseconds delay) {
   return std::clamp(delay * 2, kFirstRetry, kLastRetry);
 }
 
-// Whether this process still makes the volume, or fills it with a copy of another one.
+// Whether this process still makes the volume, or fills it with a copy of another one, or may be asked to go
+// on with the copy. The latter ends here, so that nobody goes on with what is being erased.
 bool BeingMade(Pool& pool, const Record& record) {
   const MutexLock lock(pool.making_mutex);
-  const std::set<std::string>& names = IsErasing(record) ? pool.copying : pool.making;
-  return names.contains(record.lv->name);
+  if (!IsErasing(record)) {
+    return pool.making.contains(record.lv->name);
+  }
+  const auto unfinished = pool.unfinished.find(record.lv->name);
+  if (unfinished != pool.unfinished.end() && unfinished->second <= std::chrono::steady_clock::now()) {
+    pool.unfinished.erase(unfinished);
+  }
+  return pool.copying.contains(record.lv->name) || pool.unfinished.contains(record.lv->name);
 }
 
 // Whether this process makes it, in whatever state it is by now.
@@ -335,6 +342,12 @@ void Eraser::Round(const std::stop_token& stop) {
   ForgetGone(catalog);
   undone = EndTakenOut(catalog, stop) || undone;
   undone = EndUnfinished(catalog, stop) || undone;
+  {
+    const MutexLock lock(pool_.making_mutex);
+    for (const auto& [name, until] : pool_.unfinished) {
+      NoLaterThan(until);
+    }
+  }
   // LVM commits once for all volumes of a command, but twice for each thin one.
   std::vector<Record> removable;
   std::vector<Record> removable_thin;
@@ -538,6 +551,10 @@ Status Eraser::Begin(const Record& record, Work& work, const std::stop_token& st
     was_active = was_active || !device.has_value() || device->has_value();
   }
   QUARRY_TRY(Execute({DeactivateAction{now->name, lv->name, current.DmUuids()}}, world_, limited));
+  if (!current.tags.copying.empty()) {  // from here on no process goes on with this copy
+    const lvm::ChangeTags retag{now->name, lv->name, {}, {lvm::CopyingTag(current.tags.copying)}};
+    QUARRY_TRY(RunCounted(pool_, {retag}, world_, limited));
+  }
   if (current.tags.cow) {
     DropDevicesOfStore(world_, current, limited);
   }

@@ -90,6 +90,12 @@ struct EngineConfig {
   std::string memory_dir;
   // Upper limit, in bytes per second and disk, for erasing deleted volumes. 0: no limit.
   Bytes erase_rate;
+  // Upper limit, in bytes per second, for each copy of a volume or snapshot. 0: no limit. nullopt: as
+  // `erase_rate`.
+  std::optional<Bytes> copy_rate;
+  // How long after a start an interrupted copy waits for the repeated call that goes on with it, before it is
+  // erased.
+  std::chrono::minutes copy_keep{15};
   // How fast, in bytes per second, free extents of unknown past are zeroed while a pool has no other work. 0:
   // they are not.
   Bytes zero_free_rate;

@@ -556,7 +556,10 @@ std::string Text(const Action& action) {
                                a.method == dm::EraseMethod::kZero ? "zero" : "discard", a.range.length.value,
                                a.range.offset.value, a.range.device);
           },
-          [](const CopyAction& a) { return fmt::format("copy {} to {}/{}", a.from, a.group, a.to); },
+          [](const CopyAction& a) {
+            return fmt::format("copy {} to {}/{}{}", a.from, a.group, a.to,
+                               a.copy.compare ? ", where they differ" : "");
+          },
           [](const ChangeUuidAction& a) {
             return fmt::format("give the {} on {} a UUID of its own", a.fs_type, a.device);
           },

@@ -19,6 +19,8 @@ namespace quarry::engine {
 namespace {
 
 constexpr size_t kPiece = 1 << 20;
+// So many pieces that differ in a row end the comparison (DeviceCopy::compare).
+constexpr int kHopeless = 64;
 constexpr char kWhat[] = "copying a volume";
 
 // OK if the whole piece was transferred. `which`: for the error.
@@ -46,29 +48,42 @@ void Pace(Bytes piece, Bytes rate, SteadyTime begun, const Call& call) {
   }
 }
 
+bool IsSame(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return std::memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
 }  // namespace
 
 Status CopyDevice(const DeviceCopy& copy, const Call& call, const std::function<void(Bytes)>& progress) {
   const DirectBuffer buffer = MakeDirectBuffer(kPiece);
-  if (buffer == nullptr) {
+  const DirectBuffer other = copy.compare ? MakeDirectBuffer(kPiece) : nullptr;
+  if (buffer == nullptr || (copy.compare && other == nullptr)) {
     return Error(Code::kUnavailable, fmt::format("{}: out of memory", kWhat));
   }
   QUARRY_TRY(BypassPageCache(copy.from).Context(kWhat));
   QUARRY_TRY(BypassPageCache(copy.to).Context(kWhat));
+  int different = 0;  // pieces in a row
   for (Bytes done; done < copy.length;) {
     QUARRY_TRY(call.Check(kWhat));
     const SteadyTime begun = std::chrono::steady_clock::now();
     const size_t size = std::min<uint64_t>(kPiece, (copy.length - done).value);
     const std::span<std::byte> piece(buffer.get(), size);
     QUARRY_TRY(Whole(ReadWhole(copy.from, piece, done.value), size, "source"));
-    if (!copy.to_is_zero || !IsZero(piece)) {
+    bool there = copy.to_is_zero && IsZero(piece);
+    if (copy.compare && different < kHopeless) {
+      const std::span<std::byte> has(other.get(), size);
+      QUARRY_TRY(Whole(ReadWhole(copy.to, has, done.value), size, "copy"));
+      there = IsSame(piece, has);
+      different = there ? 0 : different + 1;
+    }
+    if (!there) {
       QUARRY_TRY(Whole(WriteWhole(copy.to, piece, done.value), size, "copy"));
     }
     done = done + Bytes{size};
     if (progress) {
       progress(done);
     }
-    Pace(Bytes{size}, copy.rate, begun, call);
+    Pace(copy.compare && there ? Bytes{size / 4} : Bytes{size}, copy.rate, begun, call);
   }
   if (fsync(copy.to) != 0) {
     return ErrnoError(fmt::format("{}: flushing the copy", kWhat));

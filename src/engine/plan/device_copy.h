@@ -15,7 +15,11 @@ struct DeviceCopy {
   Bytes length;   // of both, from their beginnings; whole sectors
   // The destination is known to read as zeroes: pieces that are zero are read and not written.
   bool to_is_zero = false;
-  Bytes rate;  // bytes read a second, at most; 0: as fast as possible
+  // The destination may have some of the bytes already: it is read too, and pieces that are equal are not
+  // written. Ends when so many pieces differ in a row that nothing more is to be expected.
+  bool compare = false;
+  // Bytes of the source a second, at most; 0: as fast as possible. Pieces that are equal count a quarter.
+  Bytes rate;
 };
 
 // Copies, then flushes the destination (fsync). Callers open both devices exclusively, so that nobody mounts

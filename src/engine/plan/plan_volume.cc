@@ -33,6 +33,14 @@ Status CheckGeometry(const Record& record, const Profile& profile, std::string_v
                   geometry.has_value() ? "is " + geometry->Describe() : geometry.error().message()));
 }
 
+// The commit that turns a whole copy into a volume or snapshot.
+lvm::ChangeTags BecomesReady(const std::string& group, const std::string& name, bool snapshot,
+                             const std::string& copying) {
+  std::vector<std::string> unfinished = lvm::StateTags(lvm::VolumeState::kErasing, snapshot);
+  unfinished.push_back(lvm::CopyingTag(copying));
+  return {group, name, lvm::StateTags(lvm::VolumeState::kReady, snapshot), std::move(unfinished)};
+}
+
 }  // namespace
 
 lvm::VolumeTags ReadyTags(const CreateWish& wish, Bytes size) {
@@ -107,7 +115,7 @@ bool CommitOnce(Plan& plan, uint64_t seqno) {
   return true;
 }
 
-Plan StopBeforeReady(Plan& plan) {
+Plan StopBeforeReady(Plan& plan, const std::string& copying) {
   lvm::ChangeTags& tags = *Find<lvm::ChangeTags>(plan.back());
   auto verify = std::get<VerifyLayoutAction>(plan[plan.size() - 2]);
   verify.seqno
@@ -117,9 +125,25 @@ Plan StopBeforeReady(Plan& plan) {
   for (size_t i = 0; i < ready.size(); ++i) {
     std::ranges::replace(tags.add, ready[i], erasing[i]);
   }
-  Plan rest = {std::move(verify), lvm::ChangeTags{tags.group, tags.name, ready, erasing}};
+  tags.add.push_back(lvm::CopyingTag(copying));
+  lvm::ChangeTags last = BecomesReady(tags.group, tags.name, verify.snapshot, copying);
+  Plan rest = {std::move(verify), std::move(last)};
   plan.insert(plan.end() - 1, ActivateAction{tags.group, {tags.name}});
   return rest;
+}
+
+Result<Plan> PlanRestOf(const Record& copy) {
+  QUARRY_ASSIGN(const Profile profile, copy.profile);
+  QUARRY_TRY(CheckGeometry(copy, profile, "its layout is not that of its profile"));
+  QUARRY_ASSIGN(lvm::Placement placement, lvm::PlacementOf(*copy.group, *copy.lv));
+  const std::string& group = copy.group->name;
+  const bool snapshot = copy.tags.snapshot;
+  return Plan{VerifyLayoutAction{.group = group,
+                                 .name = copy.lv->name,
+                                 .placement = std::move(placement),
+                                 .co_name = copy.tags.co_name,
+                                 .snapshot = snapshot},
+              BecomesReady(group, copy.lv->name, snapshot, copy.tags.copying)};
 }
 
 Status CheckLayout(const Record& record, const Profile& profile) {
@@ -173,10 +197,14 @@ Plan PlanDelete(const Record& record, ErasePolicy policy) {
         .group = group, .names = {record.lv->name}, .thin = record.tags.thin}};  // also deactivates
   }
   const bool is_thick_snapshot = record.tags.snapshot && !record.tags.thin;
-  return {
-      DeactivateAction{group, record.lv->name, record.DmUuids()},
-      lvm::ChangeTags{group, record.lv->name, lvm::StateTags(lvm::VolumeState::kErasing, is_thick_snapshot),
-                      lvm::StateTags(lvm::VolumeState::kReady, is_thick_snapshot)}};
+  std::vector<std::string> away = lvm::StateTags(lvm::VolumeState::kReady, is_thick_snapshot);
+  if (!record.tags.copying
+           .empty()) {  // an administrator has left it: a deleted volume is no copy to go on with
+    away.push_back(lvm::CopyingTag(record.tags.copying));
+  }
+  return {DeactivateAction{group, record.lv->name, record.DmUuids()},
+          lvm::ChangeTags{group, record.lv->name,
+                          lvm::StateTags(lvm::VolumeState::kErasing, is_thick_snapshot), std::move(away)}};
 }
 
 Plan PlanEndOf(const Catalog& catalog, const TakenOut& taken) {

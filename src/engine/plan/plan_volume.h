@@ -58,9 +58,14 @@ Result<CreatePlan> PlanCreate(const Catalog& catalog, const CreateWish& wish, co
 bool CommitOnce(Plan& plan, uint64_t seqno);
 
 // Changes the plan of a create so that it ends before the volume holds its bytes: the LV is active, and it
-// carries all tags of the volume, with the state of a deleted one. So no caller sees it, and if quarryd is
-// killed, any quarryd erases it. Returns the rest of the plan, which makes it a volume.
-Plan StopBeforeReady(Plan& plan);
+// carries all tags of the volume, with the state of a deleted one and VolumeTags::copying. So no caller sees
+// it, and if quarryd is killed, the next one goes on with it or erases it. Returns the rest of the plan,
+// which makes it a volume.
+Plan StopBeforeReady(Plan& plan, const std::string& copying);
+
+// The same rest for a copy that an earlier process left unfinished. kPrecondition: the copy does not have the
+// layout of its profile any more.
+Result<Plan> PlanRestOf(const Record& copy);
 
 // kPrecondition if a volume that one commit may have made (CommitOnce) does not have the legs of its profile,
 // each on a disk of its own; the message tells how to inspect it. Nothing else checks it if quarryd was

@@ -1,6 +1,9 @@
 #include "engine/pool/node.h"
 
+#include <algorithm>
 #include <deque>
+#include <iterator>
+#include <ranges>
 
 #include <fmt/format.h>
 
@@ -66,6 +69,7 @@ Result<std::shared_ptr<const Catalog>> Node::CatalogOf(Pool& pool, Result<lvm::S
     const MutexLock lock(pool.making_mutex);
     free_zeroing = pool.free_zeroing;
     copying = pool.copying;
+    std::ranges::copy(pool.unfinished | std::views::keys, std::inserter(copying, copying.end()));
   }
   const MutexLock lock(pool.catalog_mutex);
   // The catalog keeps its snapshot alive, so an equal pointer is the same snapshot.

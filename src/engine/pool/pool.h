@@ -67,6 +67,9 @@ struct Pool {
   std::set<std::string> making ABSL_GUARDED_BY(making_mutex);
   // Logical volumes with the tag of deleted volumes that this process fills with copies (Catalog::copying).
   std::set<std::string> copying ABSL_GUARDED_BY(making_mutex);
+  // Unfinished copies of an earlier process, by name of their logical volume. Until this time a repeated call
+  // may go on with one (calls/unfinished_copies.h), and the eraser leaves it alone.
+  std::map<std::string, SteadyTime> unfinished ABSL_GUARDED_BY(making_mutex);
   // The LVs that held free space while it was zeroed (erase/free_zeroing.h), the latest last. A name is added
   // before its LV exists. The last few stay after the removal, because a reader may have seen the group as it
   // was a moment ago: no reader counts the space as taken.

@@ -68,6 +68,8 @@ TEST_F(Loading, HasTheDocumentedDefaults) {
   EXPECT_EQ(options.lvm, LvmBy::kZygote);
   EXPECT_EQ(options.stuck_limit, 4U);
   EXPECT_EQ(options.erase_rate, Bytes{});
+  EXPECT_FALSE(options.copy_rate.has_value());
+  EXPECT_EQ(options.copy_keep, std::chrono::minutes(15));
   EXPECT_EQ(options.zero_free_rate, Bytes{});
   EXPECT_EQ(options.trim_interval.count(), 0);
   EXPECT_TRUE(options.repair);
@@ -100,6 +102,8 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
                                                      {"lvm", "spawn"},
                                                      {"stuck-limit", "2"},
                                                      {"erase-rate", "200MiB"},
+                                                     {"copy-rate", "100MiB"},
+                                                     {"copy-keep-minutes", "3"},
                                                      {"zero-free-rate", "50MiB"},
                                                      {"trim-hours", "168"},
                                                      {"repair", "manual"},
@@ -158,6 +162,8 @@ TEST_F(Loading, TakesEverySettingFromEachSource) {
     EXPECT_EQ(options.state_dir, "/run/other") << source;
     EXPECT_EQ(options.lvm, LvmBy::kSpawn) << source;
     EXPECT_EQ(options.erase_rate, Bytes{200 * kMiB.value}) << source;
+    EXPECT_EQ(options.copy_rate, Bytes{100 * kMiB.value}) << source;
+    EXPECT_EQ(options.copy_keep, std::chrono::minutes(3)) << source;
     EXPECT_EQ(options.zero_free_rate, Bytes{50 * kMiB.value}) << source;
     EXPECT_EQ(options.trim_interval, std::chrono::hours(168)) << source;
     EXPECT_FALSE(options.repair) << source;
@@ -249,6 +255,8 @@ TEST_F(Loading, NamesTheUnknownOrBadSetting) {
   ExpectRefused(LoadWith({"--max-volumes=4294967296"}), "--max-volumes: must be at most");
   ExpectRefused(LoadWith({"--max-volumes=-1"}), "--max-volumes: must be a whole number");
   ExpectRefused(LoadWith({"--erase-rate=fast"}), "--erase-rate: must be a size");
+  ExpectRefused(LoadWith({"--copy-rate=fast"}), "--copy-rate: must be a size");
+  ExpectRefused(LoadWith({"--copy-keep-minutes=-1"}), "--copy-keep-minutes: must be a whole number");
   ExpectRefused(LoadWith({"--zero-free-rate=50"}), "--zero-free-rate: must be 0, or at least 1MiB");
   ExpectRefused(LoadWith({"--trim-hours=9000"}), "--trim-hours: must be at most");
   ExpectRefused(LoadWith({"--repair=always"}), "--repair: must be one of auto, manual, is 'always'");

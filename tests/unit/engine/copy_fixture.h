@@ -6,9 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "engine/engine.h"
@@ -31,7 +34,12 @@ inline AbsolutePath Path(const std::string& text) {
 // Holds every step that begins with "copy " until it is let go.
 class Holding final : public StepWatcher {
  public:
+  std::function<void(const std::string& step)> on_step;  // set while no step runs
+
   void Before(const std::string& step) override {
+    if (on_step) {
+      on_step(step);
+    }
     if (!step.starts_with("copy ")) {
       return;
     }
@@ -81,6 +89,8 @@ class CopyFixture : public testing::Test {
     EngineConfig config;
     config.pools = {{.name = "default", .group = "vg0"}};
     config.node = "node-1";
+    config.copy_rate = copy_rate_;
+    config.copy_keep = copy_keep_;
     fakes::FakeWorld world{lvm_, dm_, erase_, mount_, clock_};
     world.steps = &steps_;
     engine_ = std::make_unique<Engine>(config, world, log_);
@@ -142,6 +152,9 @@ class CopyFixture : public testing::Test {
     return Eventually([&] { return LvCount() == count; });
   }
 
+  // Of the next start:
+  std::optional<Bytes> copy_rate_;
+  std::chrono::minutes copy_keep_{0};
   fakes::FakeLvm lvm_;
   fakes::FakeDm dm_;
   fakes::FakeErase erase_;
