@@ -2,6 +2,7 @@
 // free space that must hold none.
 #pragma once
 
+#include <algorithm>
 #include <sstream>
 #include <string>
 
@@ -35,6 +36,19 @@ class CopiesFixture : public VmTest {
     ASSERT_EQ(Tool({"lvcreate", "-y", "-Wn", "-Zn", "-l", "100%FREE", "-n", "all", kGroup}).status, 0);
     ASSERT_EQ(Tool({"blkdiscard", "-z", std::string("/dev/") + kGroup + "/all"}).status, 0);
     ASSERT_EQ(Tool({"lvremove", "-y", std::string(kGroup) + "/all"}).status, 0);
+  }
+  // The name of the logical volume that is a copy in progress, as its tags say; empty: there is none.
+  static std::string Unfinished() {
+    const auto lvs = group().Lvs();
+    if (!lvs.has_value()) {
+      return "";
+    }
+    for (const auto& [name, lv] : *lvs) {
+      if (std::ranges::any_of(lv.tags, [](const auto& tag) { return tag.starts_with("quarry.copying="); })) {
+        return name;
+      }
+    }
+    return "";
   }
   // An unmanaged volume over all free space shows no byte.
   static void ExpectFreeSpaceIsZero() {

@@ -90,10 +90,10 @@ INSTANTIATE_TEST_SUITE_P(Of, CopyOf, testing::ValuesIn(Cases()), [](const auto& 
 class CopiesTest : public CopiesFixture {
  protected:
   bool StartsQuarryd() const override { return false; }
-  // A copy takes seconds at this rate.
+  // A copy takes 16 seconds at this rate.
   void Start() {
     QuarrydOptions options;
-    options.arguments = {"--erase-rate=4MiB"};
+    options.arguments = {"--copy-rate=2MiB", "--copy-keep-minutes=0"};
     StartQuarryd(options);
   }
   static v1::Volume Source(CsiClient& client) {
@@ -175,6 +175,117 @@ TEST_F(CopiesTest, WhoStopsTheSourceOrTheCopyIsRefused) {
   EXPECT_OK(client().Delete(copy.volume_id()));
   EXPECT_OK(client().Delete(source.volume_id()));
   EXPECT_TRUE(ComesBackEmpty());
+}
+
+// quarryd is killed or stopped in the middle of copies that take half a minute.
+class InterruptedCopies : public CopiesTest {
+ protected:
+  static constexpr int64_t kLong = 96 * kMi;
+
+  void StartWith(const std::string& rate) {
+    QuarrydOptions options;
+    options.arguments = {"--copy-rate=" + rate};
+    StartQuarryd(options);
+  }
+  static VolumeSpec LongSpec(const v1::Volume& source, const std::string& type) {
+    VolumeSpec spec{"copy", TypeParameters(type), BlockCapability(), kLong};
+    spec.source = source.volume_id();
+    return spec;
+  }
+  // Begins a copy, and lets `end` end quarryd in the middle. Returns the name of the copy's logical volume.
+  template <typename End>
+  std::string Interrupt(const VolumeSpec& spec, End end) {
+    std::jthread caller([&] {
+      CsiClient own(kSocket);
+      (void)own.Create(spec);  // ends with quarryd
+    });
+    std::string lv;
+    EXPECT_TRUE(Eventually(
+        [&] {
+          lv = Unfinished();
+          return !lv.empty();
+        },
+        180))
+        << "no copy has begun";
+    std::this_thread::sleep_for(std::chrono::seconds(10));
+    EXPECT_EQ(Unfinished(), lv) << "the copy was done before";
+    end();
+    return lv;
+  }
+  // The volume, once the copy is done.
+  v1::Volume Finished(const VolumeSpec& spec) {
+    v1::Volume volume;
+    EXPECT_TRUE(Eventually(
+        [&] {
+          const auto made = client().Create(spec);
+          EXPECT_TRUE(made.ok() || made.code() == grpc::StatusCode::UNAVAILABLE ||
+                      made.code() == grpc::StatusCode::ABORTED)
+              << made.text();
+          volume = made.value.volume();
+          return made.ok();
+        },
+        300));
+    return volume;
+  }
+  void GiveBack(const v1::Volume& copy, const v1::Volume& source) {
+    EXPECT_OK(client().Delete(copy.volume_id()));
+    EXPECT_OK(client().Delete(source.volume_id()));
+    EXPECT_TRUE(ComesBackEmpty());
+  }
+};
+
+TEST_F(InterruptedCopies, GoOnAfterAKillAndAStop) {
+  ASSERT_NO_FATAL_FAILURE(StartWith("3MiB"));
+  const v1::Volume source = MustCreate({"source", TypeParameters("linear"), BlockCapability(), kLong});
+  ASSERT_OK(WritePattern(NodeOf(source), 41, kLong));
+  const VolumeSpec spec = LongSpec(source, "raid1");
+  const std::string killed = Interrupt(spec, [&] { quarryd().Kill(); });
+  ASSERT_FALSE(HasFailure());
+  ASSERT_NO_FATAL_FAILURE(StartWith("3MiB"));
+  EXPECT_EQ(client().List().value.size(), 1U) << "nobody sees it";
+  const std::string stopped = Interrupt(spec, [&] { EXPECT_EQ(quarryd().Stop(), 0); });
+  EXPECT_EQ(stopped, killed) << "it began again";
+  // As after a boot. Somebody uses the source in between.
+  ASSERT_OK(WritePattern(NodeOf(source), 42, kLong / 2));
+  for (const std::string& name : {killed, LvNameIn(source.volume_id())}) {
+    ASSERT_EQ(Tool({"lvchange", "-an", std::string(kGroup) + "/" + name}).status, 0);
+  }
+  ASSERT_NO_FATAL_FAILURE(StartWith("0"));
+  const v1::Volume copy = Finished(spec);
+  ASSERT_FALSE(HasFailure());
+  EXPECT_EQ(LvNameIn(copy.volume_id()), killed) << "it began again";
+  EXPECT_EQ(Unfinished(), "");
+  const std::string compared =
+      "cmp " + NodeOf(copy) + " /dev/" + std::string(kGroup) + "/" + LvNameIn(source.volume_id());
+  EXPECT_EQ(Tool({"lvchange", "-ay", "-K", std::string(kGroup) + "/" + LvNameIn(source.volume_id())}).status,
+            0);
+  EXPECT_EQ(Tool({"sh", "-c", compared}).status, 0);
+  EXPECT_OK(CheckPattern(NodeOf(copy), 42, kLong / 2));
+  GiveBack(copy, source);
+}
+
+TEST_F(InterruptedCopies, OfAVolumeInUseGoOnFromANewInstant) {
+  ASSERT_NO_FATAL_FAILURE(StartWith("3MiB"));
+  const v1::Volume source = MustCreate({"source", TypeParameters("linear"), BlockCapability(), kLong});
+  ASSERT_NO_FATAL_FAILURE(Use(source, "source", BlockCapability()));
+  ASSERT_OK(WritePattern(TargetPath("source"), 44, kLong));
+  VolumeSpec spec = LongSpec(source, "linear");
+  spec.parameters["inuse"] = "cow";
+  const std::string killed = Interrupt(spec, [&] { quarryd().Kill(); });
+  ASSERT_FALSE(HasFailure());
+  ASSERT_OK(WritePattern(TargetPath("source"), 45, kLong / 2));
+  ASSERT_NO_FATAL_FAILURE(StartWith("0"));
+  const v1::Volume copy = Finished(spec);
+  ASSERT_FALSE(HasFailure());
+  EXPECT_EQ(LvNameIn(copy.volume_id()), killed) << "it began again";
+  EXPECT_EQ(Tool({"cmp", NodeOf(copy), TargetPath("source")}).status, 0);
+  EXPECT_OK(CheckPattern(NodeOf(copy), 45, kLong / 2));
+  EXPECT_TRUE(Eventually([&] {
+    const auto lvs = group().Lvs();
+    return lvs.has_value() && lvs->size() == 2;
+  })) << "a store is left";
+  ASSERT_NO_FATAL_FAILURE(Release(source, "source"));
+  GiveBack(copy, source);
 }
 
 }  // namespace

@@ -160,7 +160,7 @@ TEST_P(SnapshotInUse, HasTheBytesOfOneInstant) {
 TEST_P(SnapshotInUse, OutlivesKillsInTheMiddle) {
   QuarrydOptions slow;
   // A copy takes twice as long as the longest pause below.
-  slow.arguments = {raw() ? "--erase-rate=4MiB" : "--erase-rate=16MiB"};
+  slow.arguments = {raw() ? "--erase-rate=4MiB" : "--erase-rate=16MiB", "--copy-keep-minutes=0"};
   ASSERT_NO_FATAL_FAILURE(ZeroFreeSpace());
   // RAID's own metadata of an unfinished volume would not read as zeroes.
   const std::map<std::string, std::string> parameters = {{"inuse", "cow"}, {"type", "linear"}};
@@ -245,7 +245,7 @@ TEST_F(SnapshotsTest, NothingOfADeletedOneIsReadable) {
 
 TEST_F(SnapshotsTest, AnUnfinishedOneIsNeverSeenAndItsBytesAreErased) {
   QuarrydOptions slow;
-  slow.arguments = {"--erase-rate=4MiB"};
+  slow.arguments = {"--erase-rate=4MiB", "--copy-keep-minutes=0"};
   ASSERT_EQ(quarryd().Stop(), 0);
   StartQuarryd(slow);
   const v1::Volume source = MustCreate({"source", TypeParameters("linear"), BlockCapability(), kRaw});
