@@ -94,7 +94,9 @@ Result<bool> MustKeepBytes(Parts& parts, const Record& source, const Profile& pr
   }
   if (source.tags.thin) {
     return std::move(idle.error())
-        .Context("a volume in a thin store can be copied only while it is not in use");
+        .Context(
+            "a thin volume that is in use is not copied out of its store: make a snapshot of it, and copy "
+            "that");
   }
   if (source.tags.formatted == "btrfs") {
     return std::move(idle.error())
