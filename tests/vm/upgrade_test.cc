@@ -1,6 +1,8 @@
 // From one build to the next and back. This build serves and finishes what an earlier build left in the
 // middle of its work. An earlier build, over what this one left, serves what it knows and removes nothing.
-// QUARRY_OLD_BUILD is the folder with the earlier build's programs.
+// QUARRY_OLD_BUILD is the folder with the earlier build's programs. The tests of StoreUpgradeTest need an
+// earlier build that knows snapshots in thin stores (upgrade_from_stores), all others one that knows neither
+// (upgrade_from).
 #include <signal.h>
 
 #include <algorithm>
@@ -64,7 +66,7 @@ class UpgradeTest : public VmTest {
 
   // Chooses the build that serves from now on.
   void ServeOld(const std::vector<std::string>& arguments = {}) {
-    StartQuarryd({.program = old_ + "/quarryd", .arguments = arguments});
+    StartQuarryd({.program = old_ + "/quarryd", .pools = old_pools_, .arguments = arguments});
   }
   // The old build, which dies where DieAtStep says.
   void ServeOldToDie() {
@@ -72,7 +74,7 @@ class UpgradeTest : public VmTest {
     StartQuarryd({.program = old_ + "/quarryd_crash", .variables = {{"QUARRY_CRASH_ORDER", kOrder}}});
   }
   void ServeNew(const std::vector<std::string>& arguments = {}) {
-    StartQuarryd({.program = "quarryd", .arguments = arguments});
+    StartQuarryd({.program = "quarryd", .pools = pools_, .arguments = arguments});
   }
   void StopServing() { ASSERT_EQ(quarryd().Stop(), 0); }
 
@@ -309,6 +311,9 @@ class UpgradeTest : public VmTest {
   }
 
   std::string old_;  // folder
+  // In the configuration of each build.
+  std::vector<std::string> old_pools_ = {std::string(kPool) + "=" + kGroup};
+  std::vector<std::string> pools_ = old_pools_;
 
  private:
   static constexpr uint64_t kMoreSeed = 1000;
@@ -686,6 +691,278 @@ TEST_F(UpgradeTest, TheOldBuildLeavesSnapshotsAloneAndErasesDeletedOnes) {
     EXPECT_OK(CheckPattern(Target(held), held.seed, kSize));
     ASSERT_NO_FATAL_FAILURE(End(held));
   }
+}
+
+// A thin store of raid1, and what is in it.
+class WithThinStore : public UpgradeTest {
+ protected:
+  static constexpr int64_t kStoreSize = 384 * kMi;
+
+  static std::vector<std::string> PoolsWithStore() {
+    return {std::string(kPool) + "=" + kGroup + ",store.fast=" + std::to_string(kStoreSize / kMi) +
+            "MiB type=raid1 chunk=64KiB"};
+  }
+  // An administrator removes the store: the group must be left empty.
+  void TearDown() override {
+    if (!HasFailure()) {
+      EXPECT_TRUE(Eventually([this] { return Left() == kStoreSize; }, 120)) << Left();
+    }
+    if (const std::string pool = StorePool(); !pool.empty()) {
+      Outcome removed;
+      EXPECT_TRUE(Eventually([&] { return (removed = Tool({"lvremove", "-ff", "-y", "vg/" + pool})).ok(); }))
+          << removed.err;
+      // LVM of this guest leaves the nodes of what it removes to udev, which is not there.
+      Tool({"dmsetup", "mknodes"});
+      Tool({"vgmknodes", kGroup});
+    }
+    UpgradeTest::TearDown();
+  }
+  static std::string StorePool() {
+    return Trim(Tool({"lvs", "--noheadings", "-o", "lv_name", "-S", "segtype=thin-pool", kGroup}).out);
+  }
+  int64_t Left() {
+    const auto capacity = client().Capacity(TypeParameters("thin"));
+    return capacity.ok() ? capacity.value.available_capacity() : -1;
+  }
+  // Everything that LVM knows of the store and what is in it, but not what is active.
+  static std::string TextOf(const std::string& pool) {
+    return Tool({"lvs", "-a", "--noheadings", "--units", "b", "--sort", "lv_name", "-o",
+                 "lv_name,lv_uuid,lv_size,lv_tags,pool_lv,origin,thin_id,seg_pe_ranges", "-S",
+                 "lv_name=~^.?" + pool + " || pool_lv=" + pool, kGroup})
+        .out;
+  }
+  v1::Snapshot MustSnap(const std::string& name, const Held& held) {
+    const auto made = client().Snapshot(name, held.id());
+    EXPECT_OK(made);
+    return made.value.snapshot();
+  }
+  // id → the whole answer, of all snapshots.
+  std::map<std::string, std::string> Snapshots() {
+    const auto listed = client().Snapshots();
+    EXPECT_OK(listed);
+    std::map<std::string, std::string> out;
+    for (const auto& entry : listed.value.entries()) {
+      EXPECT_TRUE(entry.snapshot().ready_to_use());
+      out[entry.snapshot().snapshot_id()] = entry.snapshot().ShortDebugString();
+    }
+    return out;
+  }
+  // Makes a volume of a snapshot, compares its bytes with those of `held` at the cut, and deletes it.
+  void CheckSnapshot(const v1::Snapshot& snapshot, const Held& held, const std::string& type = "thin") {
+    SCOPED_TRACE(held.spec.name);
+    Held restored{.spec = {"restored", TypeParameters(type), held.spec.capability, held.spec.size},
+                  .seed = held.seed};
+    restored.spec.snapshot = snapshot.snapshot_id();
+    restored.volume = MustCreate(restored.spec);
+    ASSERT_FALSE(HasFailure());
+    ASSERT_NO_FATAL_FAILURE(Publish(restored));
+    CheckData(restored);
+    ASSERT_NO_FATAL_FAILURE(Unpublish(restored));
+    EXPECT_OK(client().Delete(restored.id()));
+  }
+  // Other bytes than those that a snapshot has.
+  static void WriteAnew(Held& held) {
+    held.seed += 500;
+    ASSERT_OK(WritePattern(Data(held), held.seed, kDataLength));
+  }
+  void EndThin(const Held& held) {
+    ASSERT_NO_FATAL_FAILURE(Unpublish(held));
+    EXPECT_OK(client().Delete(held.id()));
+    EXPECT_TRUE(Eventually([&] { return !Lvs().contains(LvOf(held.volume)); }, 120)) << held.spec.name;
+  }
+  // A raw volume in the store, full of a pattern, whose erasure has begun and takes a minute.
+  v1::Volume DeleteThinSlowly() {
+    const v1::Volume doomed = MustCreate({"doomed", TypeParameters("thin"), BlockCapability(), 32 * kMi});
+    EXPECT_OK(client().Stage(doomed, StagingPath("doomed"), BlockCapability()));
+    EXPECT_OK(WritePattern(NodeOf(doomed), 78, static_cast<uint64_t>(doomed.capacity_bytes())));
+    EXPECT_OK(client().Unstage(doomed.volume_id(), StagingPath("doomed")));
+    EXPECT_OK(client().Delete(doomed.volume_id()));
+    EXPECT_THAT(LvsTagged("quarry.erasing"), Contains(LvOf(doomed)));
+    return doomed;
+  }
+};
+
+// What thin stores are, the old build does not know: neither the store nor anything in it is its own to use,
+// to count as free, or to remove.
+class FirstStoreTest : public WithThinStore {};
+
+TEST_F(FirstStoreTest, AStoreOutlivesABuildThatKnowsNone) {
+  ASSERT_NO_FATAL_FAILURE(ServeOld());
+  Held file = Make("file", "linear", MountCapability("ext4"), 64 * kMi);
+  ASSERT_FALSE(HasFailure());
+  ASSERT_NO_FATAL_FAILURE(Use(file));
+  ASSERT_NO_FATAL_FAILURE(StopServing());
+
+  pools_ = PoolsWithStore();
+  ASSERT_NO_FATAL_FAILURE(ServeNew());
+  const std::string pool = StorePool();
+  ASSERT_FALSE(pool.empty()) << quarryd().Log();
+  Held raw = Make("raw", "thin", BlockCapability(), 32 * kMi);
+  Held mounted = Make("mounted", "thin", MountCapability("ext4"), 32 * kMi);
+  ASSERT_FALSE(HasFailure());
+  ASSERT_NO_FATAL_FAILURE(Use(raw));
+  ASSERT_NO_FATAL_FAILURE(Use(mounted));
+  const Held raw_then = raw;
+  const Held mounted_then = mounted;
+  const v1::Snapshot of_raw = MustSnap("of raw", raw);
+  const v1::Snapshot of_mounted = MustSnap("of mounted", mounted);
+  const auto group = client().SnapshotGroup("both", {raw.id(), mounted.id()});
+  ASSERT_OK(group);
+  Held clone{.spec = {"clone", TypeParameters("thin"), BlockCapability(), 32 * kMi}, .seed = raw.seed};
+  clone.spec.source = raw.id();
+  clone.volume = MustCreate(clone.spec);
+  ASSERT_FALSE(HasFailure());
+  ASSERT_NO_FATAL_FAILURE(WriteAnew(raw));
+  ASSERT_NO_FATAL_FAILURE(WriteAnew(mounted));
+  ASSERT_NO_FATAL_FAILURE(StopServing());
+  ASSERT_NO_FATAL_FAILURE(ServeNew({kEraseSlowly}));
+  const v1::Volume doomed = DeleteThinSlowly();
+  ASSERT_NO_FATAL_FAILURE(StopServing());
+  ASSERT_THAT(LvsTagged("quarry.erasing"), Contains(LvOf(doomed)));
+  const std::string text = TextOf(pool);
+  const int64_t free = VmTest::group().FreeExtents().value_or(-1) * 4 * kMi;
+
+  ASSERT_NO_FATAL_FAILURE(ServeOld());
+  EXPECT_EQ(Listed(), Sizes({file}));
+  const auto left = client().Capacity(TypeParameters("linear"));
+  ASSERT_OK(left);
+  EXPECT_LE(left.value.available_capacity(), free);
+  ASSERT_NO_FATAL_FAILURE(Serve(file));
+  ASSERT_NO_FATAL_FAILURE(Grow(file));
+  // All that it calls free, and not one extent of the store.
+  const auto most = client().Capacity(TypeParameters("linear"));
+  ASSERT_OK(most);
+  Held all = Make("all", "linear", BlockCapability(), most.value.available_capacity());
+  ASSERT_FALSE(HasFailure());
+  EXPECT_OK(WritePattern(NodeOf(all.volume), all.seed, static_cast<uint64_t>(all.volume.capacity_bytes())));
+  EXPECT_TRUE(Fails(client().Create({"more", TypeParameters("linear"), BlockCapability(), 4 * kMi}),
+                    StatusCode::RESOURCE_EXHAUSTED));
+  for (const std::string& id : {raw.id(), clone.id(), of_raw.snapshot_id(), of_mounted.snapshot_id()}) {
+    (void)client().Delete(id);  // with any answer
+  }
+  EXPECT_FALSE(client().Stage(clone.volume, StagingPath("clone"), BlockCapability()).ok());
+  EXPECT_EQ(TextOf(pool), text);
+  CheckData(raw);
+  CheckData(mounted);
+  EXPECT_OK(client().Delete(all.id()));
+  EXPECT_TRUE(Eventually([&] { return !Lvs().contains(LvOf(all.volume)); }, 120));
+  EXPECT_EQ(TextOf(pool), text);
+  ASSERT_NO_FATAL_FAILURE(StopServing());
+
+  ASSERT_NO_FATAL_FAILURE(ServeNew());
+  EXPECT_EQ(Listed(), Sizes({file, raw, mounted, clone}));
+  EXPECT_EQ(Snapshots().size(), 4U);
+  EXPECT_EQ(client().GetGroup(group.value.group_snapshot().group_snapshot_id()).value.SerializeAsString(),
+            group.value.SerializeAsString());
+  EXPECT_TRUE(Eventually([&] { return !Lvs().contains(LvOf(doomed)); }, 120)) << quarryd().Log();
+  ASSERT_NO_FATAL_FAILURE(CheckSnapshot(of_raw, raw_then));
+  ASSERT_NO_FATAL_FAILURE(CheckSnapshot(of_mounted, mounted_then));
+  for (const v1::Snapshot& member : group.value.group_snapshot().snapshots()) {
+    ASSERT_NO_FATAL_FAILURE(
+        CheckSnapshot(member, member.source_volume_id() == raw.id() ? raw_then : mounted_then));
+  }
+  ASSERT_NO_FATAL_FAILURE(Publish(clone));
+  CheckData(clone);
+  ASSERT_NO_FATAL_FAILURE(Serve(raw));
+  ASSERT_NO_FATAL_FAILURE(Serve(mounted));
+  EXPECT_OK(client().DeleteGroup(group.value.group_snapshot().group_snapshot_id()));
+  EXPECT_OK(client().DeleteSnapshot(of_raw.snapshot_id()));
+  EXPECT_OK(client().DeleteSnapshot(of_mounted.snapshot_id()));
+  for (const Held* held : {&raw, &mounted, &clone}) {
+    ASSERT_NO_FATAL_FAILURE(EndThin(*held));
+  }
+  ASSERT_NO_FATAL_FAILURE(End(file));
+}
+
+// Both builds know stores, snapshots and groups.
+class StoreUpgradeTest : public WithThinStore {
+ protected:
+  void SetUp() override {
+    WithThinStore::SetUp();
+    old_pools_ = PoolsWithStore();
+    pools_ = old_pools_;
+  }
+};
+
+TEST_F(StoreUpgradeTest, WhatIsInAStoreIsServedAndFinishedByTheOtherBuild) {
+  ASSERT_NO_FATAL_FAILURE(ServeOld());
+  const std::string pool = StorePool();
+  ASSERT_FALSE(pool.empty()) << quarryd().Log();
+  Held raw = Make("raw", "thin", BlockCapability(), 32 * kMi);
+  Held mounted = Make("mounted", "thin", MountCapability("ext4"), 32 * kMi);
+  Held thick = Make("thick", "linear", BlockCapability(), 32 * kMi);
+  ASSERT_FALSE(HasFailure());
+  ASSERT_OK(WritePattern(NodeOf(thick.volume), thick.seed, kDataLength));
+  const v1::Snapshot of_thick = MustSnap("of thick", thick);
+  for (const Held* held : {&raw, &mounted, &thick}) {
+    ASSERT_NO_FATAL_FAILURE(Use(*held));
+  }
+  const Held raw_then = raw;
+  const Held mounted_then = mounted;
+  const v1::Snapshot of_raw = MustSnap("of raw", raw);
+  const auto group = client().SnapshotGroup("both", {raw.id(), mounted.id()});
+  ASSERT_OK(group);
+  ASSERT_NO_FATAL_FAILURE(WriteAnew(raw));
+  ASSERT_NO_FATAL_FAILURE(WriteAnew(mounted));
+  const auto snapshots = Snapshots();
+  EXPECT_EQ(snapshots.size(), 4U);
+  ASSERT_NO_FATAL_FAILURE(StopServing());
+  ASSERT_NO_FATAL_FAILURE(ServeOld({kEraseSlowly}));
+  const v1::Volume doomed = DeleteThinSlowly();
+  KillWithAllThatItRuns();
+  ASSERT_FALSE(HasFailure());
+  ASSERT_THAT(LvsTagged("quarry.erasing"), Contains(LvOf(doomed)));
+
+  ASSERT_NO_FATAL_FAILURE(ServeNew());
+  EXPECT_EQ(StorePool(), pool);
+  EXPECT_EQ(Listed(), Sizes({raw, mounted, thick}));
+  EXPECT_EQ(Snapshots(), snapshots);
+  EXPECT_EQ(client().GetGroup(group.value.group_snapshot().group_snapshot_id()).value.SerializeAsString(),
+            group.value.SerializeAsString());
+  EXPECT_TRUE(Eventually([&] { return !Lvs().contains(LvOf(doomed)); }, 120)) << quarryd().Log();
+  for (Held* held : {&raw, &mounted, &thick}) {
+    ASSERT_NO_FATAL_FAILURE(Serve(*held));
+  }
+  ASSERT_NO_FATAL_FAILURE(Grow(raw));
+  ASSERT_NO_FATAL_FAILURE(CheckSnapshot(of_raw, raw_then));
+  ASSERT_NO_FATAL_FAILURE(CheckSnapshot(of_thick, thick, "linear"));
+  for (const v1::Snapshot& member : group.value.group_snapshot().snapshots()) {
+    ASSERT_NO_FATAL_FAILURE(
+        CheckSnapshot(member, member.source_volume_id() == raw.id() ? raw_then : mounted_then));
+  }
+  EXPECT_OK(client().DeleteSnapshot(of_raw.snapshot_id()));
+  const Held mounted_now = mounted;
+  const v1::Snapshot of_new = MustSnap("of new", mounted);
+  ASSERT_NO_FATAL_FAILURE(WriteAnew(mounted));
+  Held clone{.spec = {"clone", TypeParameters("thin"), MountCapability("ext4"), 32 * kMi},
+             .seed = mounted.seed};
+  clone.spec.source = mounted.id();
+  clone.volume = MustCreate(clone.spec);
+  ASSERT_FALSE(HasFailure());
+  const auto later = Snapshots();
+  ASSERT_NO_FATAL_FAILURE(StopServing());
+
+  // Back: the old build serves what the new one has made in the store.
+  ASSERT_NO_FATAL_FAILURE(ServeOld());
+  EXPECT_EQ(Listed(), Sizes({raw, mounted, thick, clone}));
+  EXPECT_EQ(Snapshots(), later);
+  ASSERT_NO_FATAL_FAILURE(Serve(raw));
+  ASSERT_NO_FATAL_FAILURE(CheckSnapshot(of_new, mounted_now));
+  ASSERT_NO_FATAL_FAILURE(Publish(clone));
+  CheckData(clone);
+  EXPECT_OK(client().DeleteGroup(group.value.group_snapshot().group_snapshot_id()));
+  ASSERT_NO_FATAL_FAILURE(StopServing());
+
+  ASSERT_NO_FATAL_FAILURE(ServeNew());
+  EXPECT_EQ(Snapshots().size(), 2U);
+  ASSERT_NO_FATAL_FAILURE(CheckSnapshot(of_new, mounted_now));
+  for (const v1::Snapshot& snapshot : {of_thick, of_new}) {
+    EXPECT_OK(client().DeleteSnapshot(snapshot.snapshot_id()));
+  }
+  for (const Held* held : {&raw, &mounted, &clone}) {
+    ASSERT_NO_FATAL_FAILURE(EndThin(*held));
+  }
+  ASSERT_NO_FATAL_FAILURE(End(thick));
 }
 
 }  // namespace
