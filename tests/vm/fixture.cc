@@ -55,7 +55,7 @@ void VmTest::StartQuarryd(const QuarrydOptions& options) {
 Status VmTest::TryStartQuarryd(const QuarrydOptions& options) {
   QUARRY_ASSIGN(quarryd_, QuarrydProcess::Start(options));
   client_ = std::make_unique<CsiClient>(options.socket);
-  return quarryd_->WaitReady(std::chrono::seconds(120));
+  return quarryd_->WaitReady(std::chrono::seconds(300));
 }
 
 void VmTest::KillAndRestart() {
