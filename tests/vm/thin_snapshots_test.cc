@@ -328,7 +328,10 @@ TEST_P(GroupSnapshotsTest, HaveAPrefixOfAllWrites) {
   for (int round = 0; round < GetParam(); ++round) {
     request.set_name("group " + std::to_string(round));
     const uint64_t before = counter->last();
-    const auto made = Ask(&v1::GroupController::Stub::CreateVolumeGroupSnapshot, request);
+    auto made = Ask(&v1::GroupController::Stub::CreateVolumeGroupSnapshot, request);
+    while (made.code() == grpc::StatusCode::UNAVAILABLE) {  // it takes longer than a call may
+      made = Ask(&v1::GroupController::Stub::CreateVolumeGroupSnapshot, request);
+    }
     ASSERT_OK(made);
     const v1::VolumeGroupSnapshot& group = made.value.group_snapshot();
     ASSERT_EQ(group.snapshots_size(), 3);
