@@ -16,7 +16,7 @@ INTERFACES = {
     "dm": {"dm_api.h", "erase_api.h", "raid_legs_api.h", "suspension.h", "thin_api.h"},
     "mount": {"mount_api.h"},
     "udev": {"disk_health.h", "udev_api.h"},
-    "thin": {"pool_reader_api.h"},
+    "thin": {"pool_reader_api.h", "repair_api.h"},
     # What COSI's edge shares with CSI's: the way of an RPC, and the codes of errors.
     "csi": {"call_history.h", "cancel_watch.h", "edge.h", "errors.h", "fields.h", "private_socket.h"},
     "bucket": {"bucket_api.h"},
