@@ -21,11 +21,11 @@
 
 namespace quarry::lvm {
 
-using Change =
-    std::variant<CreateGroup, AddPv, RemovePv, RestorePv, DropMissingPvs, ChangePv, CreateLv, ExtendLv,
-                 RemoveLvs, ChangeTags, ActivateLvs, DeactivateLv, RefreshLvs, RepairLv, LimitRecovery,
-                 MoveExtents, AbortMove, CreateCow, SplitCow, DropCow, MakeThinPool, AllocateAnywhere,
-                 SkipActivation, CreateThinLv, ExtendThinLv, ExtendPoolMetadata, ActivateDegradedThin>;
+using Change = std::variant<CreateGroup, AddPv, RemovePv, RestorePv, DropMissingPvs, ChangePv, CreateLv,
+                            ExtendLv, RemoveLvs, ChangeTags, ActivateLvs, DeactivateLv, RefreshLvs, RepairLv,
+                            LimitRecovery, MoveExtents, AbortMove, CreateCow, SplitCow, DropCow, MakeThinPool,
+                            AllocateAnywhere, SkipActivation, CreateThinLv, ExtendThinLv, ExtendPoolMetadata,
+                            ActivateDegradedThin, SwapPoolMetadata>;
 
 // The group that is changed.
 const std::string& GroupOf(const Change& change);

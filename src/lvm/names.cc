@@ -40,6 +40,8 @@ constexpr std::string_view kCopyingKey = "quarry.copying";
 constexpr std::string_view kScrubbedKey = "quarry.scrubbed";
 constexpr std::string_view kOverruledKey = "quarry.overruled";
 constexpr std::string_view kOverruledMetadataKey = "quarry.overruledmeta";
+constexpr std::string_view kReplacesPrefix = "quarry.replaces=";
+constexpr std::string_view kKeptPrefix = "quarry.kept=";
 constexpr std::string_view kScrubbedMetadataKey = "quarry.scrubbedmeta";
 constexpr std::string_view kEraseKey = "quarry.erase";
 constexpr std::string_view kEphemeralKey = "quarry.ephemeral";
@@ -439,6 +441,49 @@ std::string ScrubbedTag(std::string_view outcome) {
 
 std::string OverruledTag(uint64_t times) {
   return fmt::format("{}={}", kOverruledKey, times);
+}
+
+std::string KeptMetadataName(std::string_view pool, int number) {
+  return fmt::format("meta{}_{}", number, pool);
+}
+
+std::string_view KeptMetadataNameIn(std::string_view name, std::string_view pool) {
+  constexpr std::string_view kStart = "meta";
+  if (!name.starts_with(kStart)) {
+    return {};
+  }
+  const size_t end = std::min(name.find_first_not_of("0123456789", kStart.size()), name.size());
+  const std::string behind = fmt::format("_{}", pool);
+  if (end == kStart.size() || !name.substr(end).starts_with(behind)) {
+    return {};
+  }
+  const std::string_view own = name.substr(0, end + behind.size());
+  return own == name || IsLegOf(name, own) ? own : std::string_view();
+}
+
+std::string ReplacesTag(std::string_view lv_uuid) {
+  return fmt::format("{}{}", kReplacesPrefix, lv_uuid);
+}
+
+std::string Replaces(const std::vector<std::string>& tags) {
+  const auto found =
+      std::ranges::find_if(tags, [](const std::string& tag) { return tag.starts_with(kReplacesPrefix); });
+  return found == tags.end() ? "" : found->substr(kReplacesPrefix.size());
+}
+
+std::string KeptTag(std::string_view lv_uuid) {
+  return fmt::format("{}{}", kKeptPrefix, lv_uuid);
+}
+
+std::vector<std::string> KeptTags(const std::vector<std::string>& tags) {
+  std::vector<std::string> out;
+  std::ranges::copy_if(tags, std::back_inserter(out),
+                       [](const std::string& tag) { return tag.starts_with(kKeptPrefix); });
+  return out;
+}
+
+std::string KeptMetadata(std::string_view tag) {
+  return std::string(tag.starts_with(kKeptPrefix) ? tag.substr(kKeptPrefix.size()) : std::string_view());
 }
 
 std::string ScrubbedMetadataTag(std::string_view outcome) {

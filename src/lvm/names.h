@@ -39,6 +39,10 @@
 //   quarry.kind=store?                                    a thin store: .name is its name in the pool, .profile
 //                                                         the layout of its data
 //   quarry.cuts=true?                                     of a thin store: snapshots were made in it
+//   quarry.kept=?                                         of a thin store whose metadata are being exchanged: the
+//                                                         LV UUID of the former ones
+//   quarry.replaces=                                      no volume: made to become the metadata of a thin store,
+//                                                         instead of those with this LV UUID
 // A value too long for one tag continues in "<key>.1=", "<key>.2=", …
 // Tags of a PV that is being evacuated, one of them:
 //   quarry.leaving                                        its extents are copied to other PVs
@@ -100,6 +104,23 @@ bool IsPoolSpareName(std::string_view name);
 
 // Whether LVM gives this name to the data or the metadata of a thin pool, as these two do.
 bool IsThinPartName(std::string_view name);
+
+// Name of a volume that is made to become the metadata of this thin pool. The former metadata get it once
+// that has happened: "meta0_q…". `number`: tells several apart.
+std::string KeptMetadataName(std::string_view pool, int number);
+// The name of this form at the start of `name`, which is such a name or that of a leg of such a volume:
+// "meta0_q…_rmeta_0" → "meta0_q…". Empty if `name` is neither.
+std::string_view KeptMetadataNameIn(std::string_view name, std::string_view pool);
+// The tag of a volume that is made to replace the metadata with this LV UUID. It is taken off before LVM
+// exchanges the two, so the metadata of a pool never have it. Replaces: the UUID in the tag; empty: it has
+// none.
+std::string ReplacesTag(std::string_view lv_uuid);
+std::string Replaces(const std::vector<std::string>& tags);
+// The tag of a thin store while its metadata are exchanged: those with this LV UUID are kept. KeptTags: all
+// tags of this kind. KeptMetadata: the UUID in such a tag; empty: `tag` is another one.
+std::string KeptTag(std::string_view lv_uuid);
+std::vector<std::string> KeptTags(const std::vector<std::string>& tags);
+std::string KeptMetadata(std::string_view tag);
 
 // The Quarry name at the start of a name that LVM made: "q…_rmeta_3", "q…_rimage_0" → "q…". Empty if the name
 // has no suffix, or if the part before the suffix is not a Quarry name.

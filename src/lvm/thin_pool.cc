@@ -68,4 +68,12 @@ Status MayStartDegraded(const VolumeGroup& group, const LogicalVolume& pool) {
   return PartMayStart(group, segment.thin_pool->metadata_lv);
 }
 
+// lib/activate/dev_manager.c and device_mapper/libdm-deptree.c of lvm2.
+PoolRefusal RefusalIn(std::string_view message) {
+  if (message.contains("Manual repair required")) {
+    return PoolRefusal::kDamaged;
+  }
+  return message.contains("transaction_id is") ? PoolRefusal::kMismatch : PoolRefusal::kOther;
+}
+
 }  // namespace quarry::lvm

@@ -1,6 +1,8 @@
 // What a snapshot says about the parts of a thin pool. Pure.
 #pragma once
 
+#include <string_view>
+
 #include "base/result.h"
 #include "lvm/snapshot.h"
 
@@ -13,5 +15,13 @@ namespace quarry::lvm {
 //
 // Whether the remaining legs are up to date, only the kernel knows (dm).
 Status MayStartDegraded(const VolumeGroup& group, const LogicalVolume& pool);
+
+// Why LVM refused to start a thin pool, as its message says.
+enum class PoolRefusal {
+  kOther,
+  kDamaged,   // thin_check has found damage in the metadata
+  kMismatch,  // the pool's transaction id is not the one in LVM's text
+};
+PoolRefusal RefusalIn(std::string_view message);
 
 }  // namespace quarry::lvm

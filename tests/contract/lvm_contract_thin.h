@@ -448,15 +448,48 @@ TYPED_TEST_P(LvmThinContract, APartOfAPoolMovesToAnotherDisk) {
   EXPECT_TRUE(this->IsActive(thin));
 }
 
-REGISTER_TYPED_TEST_SUITE_P(LvmThinContract, APoolKeepsTheExtentsOfItsVolumes,
-                            APoolHasTheTagsAndTheFlagThatItWasGiven,
-                            AThinVolumeIsInactiveAndHasItsTagsAndAnId,
-                            DataAndMetadataOfAPoolGrowExactlyWhereThePlanSays,
-                            AThinVolumeGrowsToASizeAndNeverShrinks,
-                            APoolIsInTheKernelWhileItOrAVolumeIsActive,
-                            APartIsActiveAloneOnlyWhileItsPoolIsNot, APoolIsRemovedOnlyWithoutVolumes,
-                            LegsOfAPoolLeaveAnEvacuatedDisk, LegsOfAPoolOnAMissingDiskAreRebuiltElsewhere,
-                            APoolThatLacksALegIsActivatedOnlyAsDegraded,
-                            AVolumeLeavesADegradedPoolThatIsActive, APartOfAPoolMovesToAnotherDisk);
+TYPED_TEST_P(LvmThinContract, APoolGetsOtherMetadataAndItsFormerOnesStay) {
+  QUARRY_NEEDS_DRIVER();
+  using enum lvm::VolumeType;
+  for (const lvm::VolumeType type : {kLinear, kRaid1}) {
+    SCOPED_TRACE(lvm::TypeName(type));
+    const std::string pool = this->MakePool(type, type);
+    const std::string thin = this->MakeThin(pool);
+    const std::string part = lvm::ThinMetadataName(pool);
+    const std::string fresh = this->MakeVolume(type, 2);
+    const std::string former_uuid = this->Now()->FindLv(part)->uuid;
+    const std::string fresh_uuid = this->Now()->FindLv(fresh)->uuid;
+    const auto former_extents = this->ExtentsOf(part);
+    const auto fresh_extents = this->ExtentsOf(fresh);
+    const lvm::SwapPoolMetadata swap{this->Group(), pool, fresh};
+    this->Activate(pool);
+    EXPECT_FALSE(this->Apply(swap).has_value());
+    this->Deactivate(pool);
+    EXPECT_EQ(this->Now()->FindLv(part)->uuid, former_uuid) << "nothing was changed";
+    this->Do(swap);
+    const lvm::Snapshot now = this->Now();
+    EXPECT_EQ(now->FindLv(part)->uuid, fresh_uuid);
+    EXPECT_TRUE(now->FindLv(part)->hidden);
+    EXPECT_EQ(now->FindLv(fresh)->uuid, former_uuid);
+    EXPECT_FALSE(now->FindLv(fresh)->hidden);
+    EXPECT_EQ(this->ExtentsOf(part), fresh_extents);
+    EXPECT_EQ(this->ExtentsOf(fresh), former_extents);
+    EXPECT_EQ(now->FindLv(thin)->pool, pool);
+    EXPECT_EQ(now->FindLv(pool)->segments.front().thin_pool->metadata_lv, part);
+    this->Do(swap);  // back: the volume has no metadata in it
+    this->Do(lvm::RemoveLvs{this->Group(), {fresh}, 0});
+    this->Do(lvm::RemoveLvs{this->Group(), {thin}, 0});
+    this->Do(lvm::RemoveLvs{this->Group(), {pool}, 0});
+  }
+}
+
+REGISTER_TYPED_TEST_SUITE_P(
+    LvmThinContract, APoolKeepsTheExtentsOfItsVolumes, APoolHasTheTagsAndTheFlagThatItWasGiven,
+    AThinVolumeIsInactiveAndHasItsTagsAndAnId, DataAndMetadataOfAPoolGrowExactlyWhereThePlanSays,
+    AThinVolumeGrowsToASizeAndNeverShrinks, APoolIsInTheKernelWhileItOrAVolumeIsActive,
+    APartIsActiveAloneOnlyWhileItsPoolIsNot, APoolIsRemovedOnlyWithoutVolumes,
+    LegsOfAPoolLeaveAnEvacuatedDisk, LegsOfAPoolOnAMissingDiskAreRebuiltElsewhere,
+    APoolThatLacksALegIsActivatedOnlyAsDegraded, AVolumeLeavesADegradedPoolThatIsActive,
+    APartOfAPoolMovesToAnotherDisk, APoolGetsOtherMetadataAndItsFormerOnesStay);
 
 }  // namespace quarry::contract

@@ -60,16 +60,17 @@ void Activate(FakeDm& dm, const VolumeGroup& group, const LogicalVolume& lv) {
                      lv.segments.front().thin_volume->device_id, lv.size);
     return;
   }
-  dm.AddDevice(UuidOf(group, lv), lvm::DmName(group.name, lv.name), lv.size);
+  const std::string uuid = lvm::DmUuidOfPart(UuidOf(group, lv), lv.name);
+  dm.AddDevice(uuid, lvm::DmName(group.name, lv.name), lv.size);
   for (const PhysicalVolume& pv : group.pvs) {
-    dm.SetMappings(UuidOf(group, lv), pv.device, MappedOn(group, lv, pv));
+    dm.SetMappings(uuid, pv.device, MappedOn(group, lv, pv));
   }
 }
 
 Status Deactivate(FakeDm& dm, const VolumeGroup& group, const LogicalVolume& lv) {
   const auto parts = lvm::PartsOfPool(group, lv);
   if (!parts.has_value()) {
-    return dm.RemoveDevice(UuidOf(group, lv));
+    return dm.RemoveDevice(lvm::DmUuidOfPart(UuidOf(group, lv), lv.name));
   }
   QUARRY_TRY(dm.RemoveDevice(lvm::DmUuidOfPool(UuidOf(group, lv))));
   for (const LogicalVolume* const part : {parts->data, parts->metadata}) {

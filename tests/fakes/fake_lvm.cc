@@ -531,7 +531,7 @@ Status FakeLvm::Do(const lvm::ActivateLvs& verb, const Call& call) {
       part.active = part.active || part.name == name || IsOf(part, name);
     }
     lv->sync_action = lv->sync_percent.has_value() ? "idle" : "";
-    if (!lv->hidden) {
+    if (!lv->hidden || lvm::IsThinPartName(name)) {
       TellActive(group.now, name);
     }
     return Ok();
@@ -889,6 +889,15 @@ Status FakeLvm::Do(const lvm::ExtendThinLv& verb, const Call& call) {
       TellActive(group.now, verb.name);
     }
     return Ok();
+  });
+}
+
+Status FakeLvm::Do(const lvm::SwapPoolMetadata& verb, const Call& call) {
+  return Act("SwapPoolMetadata", verb.group, call, [&](Group& group) -> Status {
+    VolumeGroup next = group.now;
+    QUARRY_TRY(MayChange(next));
+    QUARRY_TRY(SwapMetadata(next, verb));
+    return Commit(group, std::move(next));
   });
 }
 

@@ -104,7 +104,7 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
   // "Remove", "ChangeTags", "Activate", "Deactivate", "Refresh", "Repair", "LimitRecovery", "RestorePv",
   // "DropMissingPvs", "ChangePv", "Move", "AbandonMove", "RemovePv", "AddPv", "CreateCow", "SplitCow",
   // "DropCow", "MakeThinPool", "AllocateAnywhere", "SkipActivation", "CreateThin", "ExtendThin",
-  // "ExtendPoolMetadata", "ActivateDegraded".
+  // "ExtendPoolMetadata", "ActivateDegraded", "SwapPoolMetadata".
   Status Apply(const lvm::Change& change, const Call& call) override;
   Result<std::string> Version(const std::string& group, const Call& call) override;
   // As LVM's lock does: a writer waits for those that hold the group, and later holders wait for the writer.
@@ -153,6 +153,7 @@ class FakeLvm final : public lvm::LvmApi, public lvm::PvReader {
   Status Do(const lvm::ExtendThinLv& verb, const Call& call);
   Status Do(const lvm::ExtendPoolMetadata& verb, const Call& call);
   Status Do(const lvm::ActivateDegradedThin& verb, const Call& call);
+  Status Do(const lvm::SwapPoolMetadata& verb, const Call& call);
   Status ActivateThin(Group& group, const std::string& name, bool degraded);
   class Superblocks final : public dm::RaidLegsApi {
    public:

@@ -172,6 +172,27 @@ Status AddThin(VolumeGroup& group, const lvm::CreateThinLv& verb,
   return Ok();
 }
 
+Status SwapMetadata(VolumeGroup& group, const lvm::SwapPoolMetadata& verb) {
+  const LogicalVolume* const pool = Find(group, verb.name);
+  const LogicalVolume* const fresh = Find(group, verb.metadata);
+  if (pool == nullptr || !IsThinPool(*pool) || fresh == nullptr) {
+    return NotThere(group, pool == nullptr || !IsThinPool(*pool) ? verb.name : verb.metadata);
+  }
+  const std::string metadata = PoolMetadata(group, *pool)->name;
+  if (IsInKernel(group, *pool) || fresh->active || Find(group, metadata)->active) {
+    return Error(Code::kPrecondition,
+                 fmt::format("Thin pool volume {}/{} is in use.", group.name, verb.name));
+  }
+  const std::string aside = "pvmove_tmeta";
+  HideAs(group, verb.metadata, aside);
+  HideAs(group, metadata, verb.metadata);
+  HideAs(group, aside, metadata);
+  LogicalVolume& kept = *Find(group, verb.metadata);
+  kept.hidden = false;
+  kept.independent = true;
+  return Ok();
+}
+
 Error RefusedAsPartial(const VolumeGroup& group, const std::string& name) {
   return {Code::kUnavailable,
           fmt::format("a disk of the volume is missing: Refusing activation of partial LV {}/{}.", group.name,

@@ -37,6 +37,9 @@ Status AddThin(lvm::VolumeGroup& group, const lvm::CreateThinLv& verb,
 // fail.
 Status RemoveThin(lvm::VolumeGroup& group, const lvm::LogicalVolume& lv);
 
+// The names change, and what LVM hides; uuids, tags and extents stay.
+Status SwapMetadata(lvm::VolumeGroup& group, const lvm::SwapPoolMetadata& verb);
+
 Error RefusedAsPartial(const lvm::VolumeGroup& group, const std::string& name);
 // Whether LVM refuses to activate the volume, which is not thin, because of missing disks.
 bool LacksDisks(const lvm::LogicalVolume& lv);

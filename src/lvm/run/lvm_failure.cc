@@ -32,6 +32,8 @@ constexpr auto kMeanings = std::to_array<Meaning>({
      "one of them is a part of the other, and they are not activated alone: deactivate the active one"},
     {"free space in thin pool", Code::kNoSpace, "the thin pool is full, extend it first"},
     {"with transaction id", Code::kCorrupt, ""},
+    {"manual repair required", Code::kCorrupt, ""},
+    {"transaction_id is", Code::kCorrupt, ""},
     {"does not accept lv type", Code::kPrecondition, ""},
     {"not larger than existing size", Code::kPrecondition, ""},
     {"refusing activation of partial lv", Code::kUnavailable, "a disk of the volume is missing"},

@@ -119,4 +119,16 @@ Result<Words> ActivateDegradedThin::Arguments() const {
                        group, names);
 }
 
+std::string SwapPoolMetadata::Text() const {
+  return fmt::format("give thin pool {} the metadata {}, and keep the former under that name", Object(),
+                     FullName(group, metadata));
+}
+
+Result<Words> SwapPoolMetadata::Arguments() const {
+  QUARRY_TRY(CheckNames(group, name));
+  QUARRY_TRY(CheckNames(group, metadata));
+  return Words{"lvconvert", "-y",    "--swapmetadata", "--poolmetadata", FullName(group, metadata),
+               "--",        Object()};
+}
+
 }  // namespace quarry::lvm

@@ -157,4 +157,24 @@ struct ActivateDegradedThin {
   Bytes MetadataText() const { return kNoText; }
 };
 
+// Gives a thin pool that is not active other metadata: those of `metadata`, a volume that the caller has
+// filled. The two volumes change their names: what were the pool's metadata have the name of `metadata`
+// afterwards, and lie where they were, with the tags that they had (docs/thin.md, section 8). The UUIDs stay
+// with the extents.
+//
+// The pool and both volumes must not be active. A repetition would swap back, so read the group before.
+// kNotFound: one of them is not there.
+struct SwapPoolMetadata {
+  std::string group;
+  std::string name;  // of the pool
+  std::string metadata;
+
+  static constexpr bool kReloadsTables = false;
+  std::string Text() const;
+  std::string Object() const { return FullName(group, name); }
+  Result<Words> Arguments() const;
+  CommitCount Commits() const { return kNotCounted; }
+  Bytes MetadataText() const { return kNoText; }
+};
+
 }  // namespace quarry::lvm

@@ -212,6 +212,9 @@ TEST(ThinArguments, SayEverythingThatMatters) {
   const CreateThinLv snapshot{
       .group = "vg0", .name = "qs", .pool = "qd", .size = {4 * kMiB.value}, .tags = {}, .read_only = true};
   EXPECT_THAT(snapshot.Arguments().value(), IsSupersetOf({"--permission", "r"}));
+  EXPECT_THAT(
+      (SwapPoolMetadata{"vg0", "qd", "meta0_qd"}.Arguments()).value(),
+      ElementsAre("lvconvert", "-y", "--swapmetadata", "--poolmetadata", "vg0/meta0_qd", "--", "vg0/qd"));
   EXPECT_THAT((ActivateDegradedThin{"vg0", {"qd", "qx"}}.Arguments()).value(),
               ElementsAre("lvchange", "-y", "--activate", "y", "--ignoreactivationskip", "--activationmode",
                           "partial", "--poll", "n", "--", "vg0/qd", "vg0/qx"));
@@ -264,6 +267,7 @@ TEST(AllArguments, NamesThatLvmWouldMisreadAreRefused) {
     EXPECT_EQ((ExtendThinLv{"vg0", bad, kMiB}.Arguments()).error().code(), Code::kInvalidArgument) << bad;
     EXPECT_EQ((AllocateAnywhere{"vg0", bad}.Arguments()).error().code(), Code::kInvalidArgument) << bad;
     EXPECT_EQ((SkipActivation{"vg0", bad}.Arguments()).error().code(), Code::kInvalidArgument) << bad;
+    EXPECT_EQ((SwapPoolMetadata{"vg0", "qd", bad}.Arguments()).error().code(), Code::kInvalidArgument) << bad;
     EXPECT_EQ((ActivateDegradedThin{"vg0", {"qx", bad}}.Arguments()).error().code(), Code::kInvalidArgument)
         << bad;
     CreateLv spec = Spec({});
