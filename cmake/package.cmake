@@ -42,7 +42,8 @@ set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 # LVM is what quarryd works with, ext4 its default file system; LVM loads the kernel's RAID by modprobe.
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "lvm2, e2fsprogs, kmod")
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "xfsprogs")
+# LVM checks a thin pool before it starts it, and quarryctl store repair mends one, if the tools are there.
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "thin-provisioning-tools, xfsprogs")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "btrfs-progs, quarry-s3-gateway, smartmontools")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)

@@ -177,6 +177,16 @@ Result<std::string> AdminClient::ShowStore(const std::string& pool, const std::s
   return json_ ? StoreJson(shown) : StorePage(shown);
 }
 
+Result<std::string> AdminClient::RepairStore(const std::string& pool, const std::string& store, bool dry_run,
+                                             const Call& call) {
+  pb::RepairStoreRequest request;
+  request.set_pool(pool);
+  request.set_store(store);
+  request.set_dry_run(dry_run);
+  QUARRY_ASSIGN(const auto done, Ask<pb::Admin>(channel_, &pb::Admin::Stub::RepairStore, request, call));
+  return json_ ? JsonLine(AsJson(done)) : StoreRepairPage(done, dry_run);
+}
+
 Result<CheckReport> AdminClient::Check(const CheckLimits& limits, const Call& call) {
   QUARRY_ASSIGN(const auto status,
                 Ask<pb::Admin>(channel_, &pb::Admin::Stub::GetStatus, pb::GetStatusRequest(), call));

@@ -67,6 +67,10 @@ class AdminClient {
   Result<std::string> ShowStore(const std::string& pool, const std::string& store, bool exclusive,
                                 const Call& call);
 
+  // Repairs a thin store, or says what that would take. Returns the text to print.
+  Result<std::string> RepairStore(const std::string& pool, const std::string& store, bool dry_run,
+                                  const Call& call);
+
   // Makes quarryd read its settings again. `in_force` is false if a changed setting needs a restart: the text
   // names it.
   struct Reloaded {

@@ -102,9 +102,15 @@ std::string RemedyFor(const Pool& pool, const Store& store) {
   }
   if (store.mode() == "read-only" || store.mode() == "failed" || store.mode() == "needs-check") {
     return fmt::format(
-        "unmount its volumes, stop quarryd, deactivate it (lvchange -an {0}), check its metadata (lvconvert "
-        "--repair {0}), and start quarryd again",
-        path);
+        "unmount or unpublish its volumes: quarryd then stops and starts it; `quarryctl store repair {}/{}` "
+        "does it at "
+        "once, and repairs damaged metadata",
+        pool.name(), store.name());
+  }
+  if (store.mode() == "damaged" || store.mode() == "mismatch") {
+    return fmt::format(
+        "`quarryctl store repair {}/{} --dry-run` says what would be done; without --dry-run it is",
+        pool.name(), store.name());
   }
   if (store.mode() == "not-zeroing") {
     return fmt::format("`lvchange --zero y {}`", path);

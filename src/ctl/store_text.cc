@@ -188,6 +188,19 @@ std::string StorePage(const pb::GetStoreResponse& shown) {
   return page;
 }
 
+std::string StoreRepairPage(const pb::RepairStoreResponse& done, bool dry_run) {
+  std::string page = fmt::format("store {}/{}: {}\n", done.pool(), done.store(), done.found());
+  for (const std::string& step : done.steps()) {
+    page += fmt::format("  {}{}\n", dry_run ? "would " : "", step);
+  }
+  page += done.kept().empty() ? ""
+                              : fmt::format(
+                                    "the former metadata are kept as {0}: `lvremove {0}` removes them once "
+                                    "the volumes have been looked at\n",
+                                    done.kept());
+  return page;
+}
+
 std::string StoreJson(const pb::GetStoreResponse& store) {
   return JsonLine(AsJson(store));
 }

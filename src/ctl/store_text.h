@@ -20,4 +20,7 @@ std::string StoreJson(const quarry::admin::v1::GetStoreResponse& store);
 // "12.5 %". A part of 0 bytes is 0 %.
 std::string Percent(int64_t part, int64_t whole);
 
+// What a repair of a store has found and done, or would do.
+std::string StoreRepairPage(const quarry::admin::v1::RepairStoreResponse& done, bool dry_run);
+
 }  // namespace quarry::ctl

@@ -32,6 +32,16 @@ class Upkeep {
   // progress and outcome. The schedule does not survive the process. kNotFound: no such volume.
   // kInvalidArgument: the volume has no second leg.
   Result<std::vector<ScrubAnswer>> Scrub(const ScrubRequest& request, const Call& call);
+  // Repairs a thin store that cannot be started, or with which the kernel cannot go on: stops it, looks at
+  // its metadata, repairs damaged ones into new ones on extents of the pool, and starts it. The former
+  // metadata are kept. OK if nothing is wrong with it. kNotFound, kInvalidArgument: as for
+  // Lifecycle::ShowStore. kPrecondition: a volume in it is in use; a disk is missing; thin_check is not
+  // installed; or the metadata and LVM's text do not belong together. kCorrupt: the metadata cannot be read
+  // completely, or the repaired ones say something else. kNoSpace: no room for new metadata. Each message
+  // says what helps, and the metadata are as they were, unless it says that they were exchanged.
+  // (calls/store_repair.cc)
+  Result<StoreRepairAnswer> RepairStore(const StoreRepairRequest& request, const Call& call);
+
   // `tell` is called, from any thread, when Repair has work to do that no kernel event announces. An empty
   // function ends the calls.
   void OnWork(std::function<void()> tell);

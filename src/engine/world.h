@@ -15,6 +15,7 @@
 #include "lvm/pv_reader.h"
 #include "mount/mount_api.h"
 #include "thin/pool_reader_api.h"
+#include "thin/repair_api.h"
 #include "udev/disk_health.h"
 #include "udev/udev_api.h"
 
@@ -44,6 +45,7 @@ struct World {
   std::shared_ptr<udev::DiskHealthApi> health;
   dm::RaidLegsApi& raid_legs;
   thin::PoolReaderApi& thin;
+  thin::RepairApi& thin_repair;
   // Check() is called before quarryd itself, without an LVM command, writes bytes below device-mapper.
   const lvm::GroupLocks& locks;
   // By group: reports the stuck commands of that group. Never nullptr. For a group without an entry:

@@ -60,7 +60,31 @@ class NoMetadata final : public thin::PoolReaderApi {
   }
 };
 
+class NoTools final : public thin::RepairApi {
+ public:
+  Status Ready() override { return Error(Code::kPrecondition, "this test has no tools"); }
+  Result<std::map<uint32_t, std::string>> Compare(const std::string& former, const std::string& /*repaired*/,
+                                                  const Call& /*call*/) override {
+    return Error(Code::kUnavailable, former + ": this test has no thin pools");
+  }
+  Result<thin::StoredPool> Look(const std::string& metadata, const Call& /*call*/) override {
+    return Error(Code::kUnavailable, metadata + ": this test has no thin pools");
+  }
+  Status Check(const std::string& metadata, const Call& /*call*/) override {
+    return Error(Code::kPrecondition, metadata + ": this test has no tools");
+  }
+  Status Repair(const std::string& from, const std::string& /*to*/,
+                std::optional<uint64_t> /*transaction_id*/, const Call& /*call*/) override {
+    return Error(Code::kPrecondition, from + ": this test has no tools");
+  }
+};
+
 }  // namespace
+
+thin::RepairApi& NoRepairs() {
+  static NoTools tools;
+  return tools;
+}
 
 thin::PoolReaderApi& NoPools() {
   static NoMetadata pools;
@@ -94,6 +118,7 @@ FakeWorld::operator engine::World() const {
           .health = health,
           .raid_legs = raid_legs,
           .thin = thin,
+          .thin_repair = thin_repair,
           .locks = locks,
           .steps = steps};
 }

@@ -14,6 +14,7 @@ namespace quarry::fakes {
 udev::UdevApi& NoDisks();
 Subprocess& NoCommands();                 // runs nothing
 thin::PoolReaderApi& NoPools();           // has no metadata of pools
+thin::RepairApi& NoRepairs();             // has no tools
 const lvm::GroupLocks& NoOtherQuarryd();  // every group is ours
 
 // What it refers to must outlive the engine.
@@ -28,6 +29,7 @@ struct FakeWorld {
   std::shared_ptr<udev::DiskHealthApi> health = std::make_shared<FakeDiskHealth>();
   dm::RaidLegsApi& raid_legs = lvm.raid_legs();
   thin::PoolReaderApi& thin = NoPools();
+  thin::RepairApi& thin_repair = NoRepairs();
   const lvm::GroupLocks& locks = NoOtherQuarryd();
   engine::StepWatcher* steps = nullptr;
 

@@ -334,6 +334,26 @@ class AdminService final : public pb::Admin::Service {
     });
   }
 
+  grpc::Status RepairStore(ServerContext* context, const pb::RepairStoreRequest* request,
+                           pb::RepairStoreResponse* response) override {
+    return edge_.Serve({"RepairStore", true}, *context, *request, "", [&](Rpc& rpc) -> Status {
+      QUARRY_TRY(CheckRequired("store", request->store()));
+      QUARRY_ASSIGN(
+          const engine::StoreRepairAnswer done,
+          engine_.upkeep().RepairStore(
+              {.store = request->store(), .pool = request->pool(), .dry_run = request->dry_run()}, rpc.call));
+      rpc.note = fmt::format("{}/{} {}", done.pool, done.store,
+                             done.steps.empty() || request->dry_run() ? "not changed" : "repaired");
+      response->set_pool(done.pool);
+      response->set_volume_group(done.group);
+      response->set_store(done.store);
+      response->set_found(done.found);
+      *response->mutable_steps() = {done.steps.begin(), done.steps.end()};
+      response->set_kept(done.kept);
+      return Ok();
+    });
+  }
+
   grpc::Status Evacuate(ServerContext* context, const pb::EvacuateRequest* request,
                         pb::EvacuateResponse* response) override {
     return edge_.Serve({"Evacuate", true}, *context, *request, "", [&](Rpc& rpc) -> Status {

@@ -25,6 +25,7 @@
 #include "lvm/run/zygote.h"
 #include "mount/kernel_mount.h"
 #include "thin/pool_reader.h"
+#include "thin/repair_tools.h"
 #include "udev/kernel_udev.h"
 #include "udev/nvme_health.h"
 #include "udev/smart_health.h"
@@ -182,6 +183,7 @@ struct NodeWorld::Parts {
   dm::BlockEraser erase;
   dm::BlockRaidLegs raid_legs;
   thin::PoolReader thin;
+  thin::RepairTools thin_repair{subprocess};
   mount::KernelMount mount{subprocess, {.for_the_host = true, .exclusive_probe = &may_write != &no_locks}};
   udev::KernelUdev udev;
   std::shared_ptr<udev::DiskHealthApi> health = std::make_shared<udev::EveryDiskHealth>(
@@ -236,6 +238,7 @@ engine::World NodeWorld::world() {
           .health = parts_->health,
           .raid_legs = parts_->raid_legs,
           .thin = parts_->thin,
+          .thin_repair = parts_->thin_repair,
           .locks = parts_->may_write,
           .children_of = std::move(children_of)};
 }

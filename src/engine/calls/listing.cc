@@ -145,7 +145,20 @@ VolumeStatus StatusOf(const Record& record, const Result<Health>& known, const S
           .created = record.lv->created};
 }
 
-// Every path where the volume is mounted or published. Empty also if that could not be found out.
+std::map<lvm::VolumeType, Bytes> LargestOfTypes(Parts& parts, const Pool& pool, const Catalog& catalog) {
+  std::map<lvm::VolumeType, Bytes> out;
+  for (const VolumeType type : kTypes) {
+    const auto profile = Profile::Parse({{"type", std::string(lvm::TypeName(type))}}, pool.config.name);
+    if (profile.has_value()) {
+      const bool possible = CheckTarget(parts.node.world.dm, profile->geometry).has_value();
+      out[type] = possible ? CapacityIn(catalog, pool.config, profile->geometry, Bytes{}).available : Bytes{};
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 std::vector<std::string> UsedAt(Node& node, const Record& record, const Result<mount::MountTable>& mounts) {
   std::vector<std::string> out;
   const auto stack = node.StackOn(record.DmUuid());
@@ -162,20 +175,6 @@ std::vector<std::string> UsedAt(Node& node, const Record& record, const Result<m
   }
   return out;
 }
-
-std::map<lvm::VolumeType, Bytes> LargestOfTypes(Parts& parts, const Pool& pool, const Catalog& catalog) {
-  std::map<lvm::VolumeType, Bytes> out;
-  for (const VolumeType type : kTypes) {
-    const auto profile = Profile::Parse({{"type", std::string(lvm::TypeName(type))}}, pool.config.name);
-    if (profile.has_value()) {
-      const bool possible = CheckTarget(parts.node.world.dm, profile->geometry).has_value();
-      out[type] = possible ? CapacityIn(catalog, pool.config, profile->geometry, Bytes{}).available : Bytes{};
-    }
-  }
-  return out;
-}
-
-}  // namespace
 
 std::string_view DiskConditionName(DiskCondition condition) {
   switch (condition) {

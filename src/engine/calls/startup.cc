@@ -93,13 +93,18 @@ bool RemoveHalfMade(Parts& parts, Pool& pool, const Catalog& catalog, const Call
 
 // The LV name of the volume to which a device or leg device of this name belongs. Empty
 // if that name is not one that Quarry gives to LVs of this group.
-std::string VolumeOf(const std::string& device_name, const std::string& group) {
-  const std::string prefix = lvm::DmName(group, "");
+std::string VolumeOf(const std::string& device_name, const Catalog& catalog) {
+  const std::string prefix = lvm::DmName(catalog.group->name, "");
   if (!device_name.starts_with(prefix)) {
     return "";
   }
   const std::string_view name =
       lvm::WithoutPoolLayer(lvm::WithoutLayer(std::string_view(device_name).substr(prefix.size())));
+  for (const Store& store : catalog.stores) {
+    if (const std::string_view kept = lvm::KeptMetadataNameIn(name, store.lv->name); !kept.empty()) {
+      return std::string(kept);
+    }
+  }
   return std::string(lvm::IsOurLvName(name) ? name : lvm::OurLvNameIn(name));
 }
 
@@ -257,7 +262,7 @@ Status ReconcileDevices(Parts& parts, const Catalog& catalog, const Call& call) 
   }
   const std::set<std::string> loose = LooseLegs(catalog, active);
   for (const dm::Device& device : devices) {
-    const std::string volume = VolumeOf(device.name, group.name);
+    const std::string volume = VolumeOf(device.name, catalog);
     const bool has_lv = known.contains(device.uuid.substr(0, length));
     if (loose.contains(device.uuid) || (!has_lv && !volume.empty()) || IsLooseLayer(device, catalog)) {
       strays.push_back(device);
@@ -270,7 +275,7 @@ Status ReconcileDevices(Parts& parts, const Catalog& catalog, const Call& call) 
   }
   RemoveStrayDevices(parts, group.name, std::move(strays), call);
   parts.node.world.dm.RemoveStaleNodes(
-      group.name, [&](const std::string& name) { return !VolumeOf(name, group.name).empty(); });
+      group.name, [&](const std::string& name) { return !VolumeOf(name, catalog).empty(); });
   for (const Record& record : catalog.records) {
     if (!suspended.contains(record.lv->name)) {
       continue;
@@ -407,6 +412,8 @@ Status Reconcile(Parts& parts, Pool& pool, const Call& call) {
   }
   WarnOfOtherNodes(parts, pool, *catalog);
   StartStores(parts, pool, *catalog, call);
+  EndRepairs(parts, pool, *catalog, call);
+  QUARRY_ASSIGN(catalog, parts.node.ReadGroup(pool, call));
   if (RemoveHalfMade(parts, pool, *catalog, call)) {
     QUARRY_ASSIGN(catalog, parts.node.ReadGroup(pool, call));
   }

@@ -167,6 +167,23 @@ Status CheckFill(Parts& parts, Pool& pool, const Catalog& catalog, const Store& 
 // turn, and has read the group with ReadForStores. (store_upkeep.cc)
 Status GrowStore(Parts& parts, Pool& pool, const Catalog& catalog, const Store& store, Bytes data,
                  const Call& call);
+// Removes what a repair of a thin store left that was cut off, and takes Quarry's tags off former metadata.
+// What cannot be done now is done at the next start, or before the next repair. (store_repair.cc)
+void EndRepairs(Parts& parts, Pool& pool, const Catalog& catalog, const Call& call);
+
+// A thin store that was looked for.
+struct FoundStore {
+  Pool* pool = nullptr;
+  std::shared_ptr<const Catalog> catalog;
+  StoreStatus status;
+};
+// By its name or id; `pool`: in which it is, or empty. Errors as for Lifecycle::ShowStore. (store_report.cc)
+Result<FoundStore> FindStoreNamed(Parts& parts, const std::string& pool, const std::string& wanted,
+                                  const Call& call);
+
+// Every path where the volume is mounted or published. Empty also if that could not be found out.
+// (listing.cc)
+std::vector<std::string> UsedAt(Node& node, const Record& record, const Result<mount::MountTable>& mounts);
 
 // Whether there is a thin store, or the configuration wants one. (thin_stores.cc)
 bool HasStores(const Parts& parts);

@@ -51,7 +51,8 @@ StoreMode ModeOf(const lvm::LogicalVolume& pool, const dm::ThinPoolStatus& statu
 
 // What the kernel says of the store.
 void AskKernel(const Catalog& catalog, const Store& store, const StoreConfig& rules, bool overcommits,
-               dm::DmApi& dm, const StoreErrors& errors, StoreStatus& out) {
+               dm::DmApi& dm, const StoreErrors& errors, const std::optional<StoreTroubles::Trouble>& trouble,
+               StoreStatus& out) {
   const lvm::VolumeGroup& group = *catalog.group;
   const auto asked = dm.ThinPool(lvm::DmUuid(group.uuid, store.lv->uuid));
   if (!asked.has_value()) {
@@ -60,8 +61,12 @@ void AskKernel(const Catalog& catalog, const Store& store, const StoreConfig& ru
     return;
   }
   if (!asked->has_value()) {
-    out.mode = StoreMode::kNotStarted;
-    out.problem = errors.start;
+    using lvm::PoolRefusal;
+    const PoolRefusal refusal = trouble.has_value() ? trouble->refusal : PoolRefusal::kOther;
+    out.mode = refusal == PoolRefusal::kDamaged    ? StoreMode::kDamaged
+               : refusal == PoolRefusal::kMismatch ? StoreMode::kMismatch
+                                                   : StoreMode::kNotStarted;
+    out.problem = trouble.has_value() ? trouble->words : "";
     return;
   }
   const dm::ThinPoolStatus& status = **asked;
@@ -159,7 +164,8 @@ StoreStatus StatusOf(Parts& parts, const PoolConfig& pool, const Catalog& catalo
   out.volumes = static_cast<size_t>(std::ranges::count_if(catalog.records, [&](const Record& record) {
     return record.lv->pool == store.lv->name && record.tags.state == lvm::VolumeState::kReady;
   }));
-  AskKernel(catalog, store, rules, Overcommits(catalog, pool, store), parts.node.world.dm, errors, out);
+  AskKernel(catalog, store, rules, Overcommits(catalog, pool, store), parts.node.world.dm, errors,
+            parts.node.store_troubles.Of(store.tags.id), out);
   const Profile profile{
       .pool = pool.name, .thin = true, .store = store.name(), .geometry = *lvm::Geometry::Make({})};
   CapacityResult capacity = ThinCapacityIn(catalog, pool, profile, Bytes{}, parts.node.world.dm);
@@ -273,11 +279,7 @@ Status ReadMappings(Parts& parts, Pool& pool, const std::string& uuid, bool excl
   return Ok();
 }
 
-struct FoundStore {
-  Pool* pool = nullptr;
-  std::shared_ptr<const Catalog> catalog;
-  StoreStatus status;
-};
+}  // namespace
 
 Result<FoundStore> FindStoreNamed(Parts& parts, const std::string& pool_name, const std::string& wanted,
                                   const Call& call) {
@@ -326,8 +328,6 @@ Result<FoundStore> FindStoreNamed(Parts& parts, const std::string& pool_name, co
                                                   fmt::join(known, ", ")));
 }
 
-}  // namespace
-
 std::string_view StoreModeName(StoreMode mode) {
   switch (mode) {
     case StoreMode::kReadWrite:
@@ -348,6 +348,10 @@ std::string_view StoreModeName(StoreMode mode) {
       return "not-zeroing";
     case StoreMode::kNotStarted:
       return "not-started";
+    case StoreMode::kDamaged:
+      return "damaged";
+    case StoreMode::kMismatch:
+      return "mismatch";
     case StoreMode::kNotMade:
       return "not-made";
     case StoreMode::kUnreadable:

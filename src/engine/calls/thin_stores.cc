@@ -85,7 +85,7 @@ void StartStores(Parts& parts, Pool& pool, const Catalog& catalog, const Call& c
       (void)parts.node.world.dm.SendToPool(uuid, dm::ReleaseMetadataSnap{});
     }
     const Status started = StartStore(*catalog.group, *store.lv, parts.node.world, call);
-    Note(pool, store.name(), &StoreErrors::start, started);
+    parts.node.store_troubles.Note(store.tags.id, started);
     if (!started.has_value()) {
       parts.node.log.Warning(
           "a thin store cannot be started now: its volumes cannot be used",

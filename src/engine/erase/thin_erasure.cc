@@ -163,12 +163,22 @@ Status EnsureActive(const Record& record, const ThinErasure& work, const World& 
              : Execute({ActivateAction{record.group->name, {record.lv->name}}}, world, call);
 }
 
+// A store that is ill is stopped once none of its volumes is open, so it is not kept from that.
+Status CheckHealthy(const Record& record, ThinErasure& work, const World& world) {
+  const auto pool = HealthyPool(*record.group, PoolOf(record), world.dm);
+  if (!pool.has_value()) {
+    work.held.Reset();
+    return pool.error();
+  }
+  return Ok();
+}
+
 }  // namespace
 
 Status BeginThinErasure(const Record& record, ThinErasure& work, const World& world, const Call& call) {
   QUARRY_TRY(CheckAlone(record));
   QUARRY_TRY(StartStore(*record.group, PoolOf(record), world, call));
-  QUARRY_TRY(HealthyPool(*record.group, PoolOf(record), world.dm));
+  QUARRY_TRY(CheckHealthy(record, work, world));
   QUARRY_ASSIGN(const auto known, MappedOf(record, work.end, world, call));
   if (!known.has_value()) {  // a cut was interrupted, or another program has deleted the device
     work.whole = true;

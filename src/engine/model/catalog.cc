@@ -249,6 +249,9 @@ Catalog ReadCatalog(const std::string& pool, const lvm::Snapshot& group, const C
       record.lv = &lv;
       continue;
     }
+    if (!lvm::Replaces(lv.tags).empty()) {
+      continue;  // no volume: it becomes, or was, the metadata of a store (store_metadata.h)
+    }
     auto tags = lvm::ParseTags(lv.tags);
     if (const std::string_view volume = lvm::OurLvNameIn(lv.name); !volume.empty()) {
       // LVM shows this leg because LVM was killed between making and hiding it. The leg goes with its volume.

@@ -31,6 +31,8 @@ constexpr auto kStores = std::to_array<Row>({{"rw", Severity::kOk},
                                              {"failed", Severity::kCritical},
                                              {"needs-check", Severity::kCritical},
                                              {"not-zeroing", Severity::kCritical},
+                                             {"damaged", Severity::kCritical},
+                                             {"mismatch", Severity::kCritical},
                                              {"not-started", Severity::kCritical}});
 
 template <size_t kCount>

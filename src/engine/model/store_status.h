@@ -25,12 +25,14 @@ enum class StoreMode {
   kNeedsCheck,  // the kernel wants the metadata checked before anything else
   kNotZeroing,  // new chunks are not zeroed any more, so quarryd makes and starts nothing in it
   kNotStarted,  // the kernel does not have it
+  kDamaged,     // likewise: LVM does not start it, because its metadata are damaged
+  kMismatch,    // likewise: LVM does not start it, because its metadata are not those of LVM's text
   kNotMade,     // the configuration names it, and it is not there
   kUnreadable,  // it is there, and this build cannot read its tags
   kUnknown,     // the kernel could not be asked
 };
 // The word that callers see: "rw", "filling", "nearly-full", "out-of-space", "read-only", "failed",
-// "needs-check", "not-zeroing", "not-started", "not-made", "unreadable", "unknown".
+// "needs-check", "not-zeroing", "not-started", "damaged", "mismatch", "not-made", "unreadable", "unknown".
 std::string_view StoreModeName(StoreMode mode);
 
 // What the kernel counts of a store. At most a second old.

@@ -39,6 +39,19 @@ struct ScrubAnswer {
   std::string refusal;   // why it will not be scrubbed; empty: it will be
 };
 
+// A request to repair a thin store.
+struct StoreRepairRequest {
+  std::string store;     // its name, or its id
+  std::string pool;      // empty: any
+  bool dry_run = false;  // only looks. A store that the kernel has is not stopped for that
+};
+struct StoreRepairAnswer {
+  std::string pool, group, store;
+  std::string found;               // what is wrong with it; or that nothing is
+  std::vector<std::string> steps;  // that were made; with dry_run: that would be made
+  std::string kept;  // the logical volume with the former metadata; empty: they were not replaced
+};
+
 // The result of a round of trimming.
 struct TrimResult {
   size_t volumes = 0;  // whose file systems were trimmed

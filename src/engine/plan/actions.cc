@@ -12,6 +12,7 @@
 #include "engine/plan/cut.h"
 #include "engine/plan/proven_write.h"
 #include "engine/plan/start_store.h"
+#include "engine/plan/stop_store.h"
 #include "engine/raid/stopped_array.h"
 #include "lvm/names.h"
 #include "lvm/ownership.h"
@@ -423,6 +424,34 @@ Status Start(const StartStoreAction& a, const World& world, const Call& call) {
   return StartStore(*found.group, *found.pool, world, call);
 }
 
+Status Stop(const StopStoreAction& a, const World& world, const Call& call) {
+  QUARRY_ASSIGN(const FoundPool found, FindPool(a.group, a.name, world, call));
+  if (found.group->seqno != a.seqno) {
+    return ChangedBySomebodyElse(a.group);
+  }
+  return StopStore(*found.group, *found.pool, world, call);
+}
+
+Status Remake(const RemakeMetadataAction& a, const World& world, const Call& call) {
+  QUARRY_ASSIGN(const FoundPool found, FindPool(a.group, a.name, world, call));
+  const lvm::LogicalVolume* const fresh = found.group->FindLv(a.fresh);
+  if (fresh == nullptr) {
+    return Error(Code::kUnavailable, fmt::format("{}/{} is not there any more", a.group, a.fresh));
+  }
+  return RemakeMetadata(*found.group, *found.pool, *fresh, a.lvm_refused, world, call);
+}
+
+Status ProveMetadata(const ProveMetadataAction& a, const World& world, const Call& call) {
+  QUARRY_ASSIGN(const FoundPool found, FindPool(a.group, a.name, world, call));
+  const auto parts = lvm::PartsOfPool(*found.group, *found.pool);
+  const lvm::LogicalVolume* const kept = found.group->FindLv(a.former);
+  const bool exchanged = parts.has_value() && parts->metadata->uuid != a.former_uuid && kept != nullptr &&
+                         kept->uuid == a.former_uuid;
+  return exchanged
+             ? Ok()
+             : Status(Error(Code::kInternal, "LVM reported success, but has not exchanged the metadata"));
+}
+
 Status ProveNextDevice(const ProveNextDeviceAction& a, const World& world, const Call& call) {
   QUARRY_ASSIGN(const FoundPool found, FindPool(a.group, a.name, world, call));
   const lvm::VolumeGroup& group = *found.group;
@@ -535,6 +564,17 @@ std::string Text(const Action& action) {
           },
           [](const RemoveDeviceAction& a) { return fmt::format("remove device {}", a.name); },
           [](const StartStoreAction& a) { return fmt::format("start thin store {}/{}", a.group, a.name); },
+          [](const StopStoreAction& a) { return fmt::format("stop thin store {}/{}", a.group, a.name); },
+          [](const RemakeMetadataAction& a) {
+            return fmt::format(
+                "repair the metadata of thin store {0}/{1} into {0}/{2}, and prove that they say the "
+                "same",
+                a.group, a.name, a.fresh);
+          },
+          [](const ProveMetadataAction& a) {
+            return fmt::format("prove that thin store {0}/{1} has its new metadata, and {0}/{2} the former",
+                               a.group, a.name, a.former);
+          },
           [](const ProveNextDeviceAction& a) {
             return fmt::format("prove that the next device of thin store {}/{} is new", a.group, a.name);
           },
@@ -615,6 +655,9 @@ Status Commit(const Action& action, const World& world, const Call& call) {
           [&](const RemoveLvAction& a) { return RemoveNow(a, world, call); },
           [&](const RemoveDeviceAction& a) { return world.dm.Remove(a.dm_uuid); },
           [&](const StartStoreAction& a) { return Start(a, world, call); },
+          [&](const StopStoreAction& a) { return Stop(a, world, call); },
+          [&](const RemakeMetadataAction& a) { return Remake(a, world, call); },
+          [&](const ProveMetadataAction& a) { return ProveMetadata(a, world, call); },
           [&](const ProveNextDeviceAction& a) { return ProveNextDevice(a, world, call); },
           [&](const ProveBlankAction& a) { return ProveBlank(a, world, call); },
           [&](const CutAction& a) { return Cut(a, world, call); },

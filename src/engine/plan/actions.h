@@ -57,6 +57,24 @@ struct RemoveLvAction {
 struct StartStoreAction {
   std::string group, name;
 };
+// Stops a thin store in which no volume is open (stop_store.h). `name`: of its pool. `seqno`: the group's
+// sequence number when that was planned; if it has changed, the action fails.
+struct StopStoreAction {
+  std::string group, name;
+  uint64_t seqno = 0;
+};
+// Fills `fresh`, which is active, with the repaired metadata of a stopped thin store, and proves that they
+// say the same (stop_store.h). Neither is active afterwards. `name`: of the store's pool.
+struct RemakeMetadataAction {
+  std::string group, name, fresh;
+  bool lvm_refused = false;  // as for JudgeMetadata
+};
+// Proves that the metadata of a store were exchanged: the volume `former` has those that the store had, with
+// this LV UUID, and the store has others. `name`: of its pool.
+struct ProveMetadataAction {
+  std::string group, name;
+  std::string former, former_uuid;
+};
 // Proves that the pool of a store has no device under the id that LVM gives next: LVM would take that device,
 // and the bytes on it, for the new volume. Also that the store takes new volumes.
 struct ProveNextDeviceAction {
@@ -188,11 +206,12 @@ struct GiveToGroupAction {
 // ActivateAction, DeactivateAction, RemoveLvAction.
 using Action =
     std::variant<lvm::Change, VerifyLayoutAction, ActivateAction, DeactivateAction, RemoveLvAction,
-                 StartStoreAction, ProveNextDeviceAction, ProveBlankAction, CutAction, ZeroStoreAction,
-                 ZeroThinAction, VerifyLegsAction, VerifyLeftAction, ReviveAction, ScrubAction,
-                 RemoveDeviceAction, EraseAction, CopyAction, ChangeUuidAction, MakeFilesystemAction,
-                 CheckFilesystemAction, MountAction, SetReadOnlyAction, MakeTargetAction, BindAction,
-                 UnmountAction, RemoveTargetAction, GrowFilesystemAction, GiveToGroupAction>;
+                 StartStoreAction, StopStoreAction, RemakeMetadataAction, ProveMetadataAction,
+                 ProveNextDeviceAction, ProveBlankAction, CutAction, ZeroStoreAction, ZeroThinAction,
+                 VerifyLegsAction, VerifyLeftAction, ReviveAction, ScrubAction, RemoveDeviceAction,
+                 EraseAction, CopyAction, ChangeUuidAction, MakeFilesystemAction, CheckFilesystemAction,
+                 MountAction, SetReadOnlyAction, MakeTargetAction, BindAction, UnmountAction,
+                 RemoveTargetAction, GrowFilesystemAction, GiveToGroupAction>;
 
 // The LVM change in the action, if it is of the type `Verb`; else nullptr.
 template <typename Verb>

@@ -44,6 +44,18 @@ Status ZeroesChunks(const lvm::VolumeGroup& group, const lvm::LogicalVolume& poo
 
 }  // namespace
 
+Status CheckStore(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool) {
+  QUARRY_TRY(ZeroesChunks(group, pool));
+  Status sound = lvm::IsSoundStore(group, pool);
+  if (sound.has_value()) {
+    return Ok();
+  }
+  const bool ends = sound.error().code() == Code::kUnavailable;
+  return std::move(sound.error())
+      .As(ends ? Code::kUnavailable : Code::kPrecondition)
+      .Context(fmt::format("thin store {}", PathOf(group, pool)));
+}
+
 Status StartStore(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool, const World& world,
                   const Call& call, bool accept_older) {
   const std::string uuid = lvm::DmUuid(group.uuid, pool.uuid);
@@ -53,11 +65,7 @@ Status StartStore(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool,
   if (running.has_value()) {
     return Ok();
   }
-  Status sound = lvm::IsSoundStore(group, pool);
-  if (!sound.has_value()) {
-    const bool ends = sound.error().code() == Code::kUnavailable;
-    return std::move(sound.error()).As(ends ? Code::kUnavailable : Code::kPrecondition).Context(what);
-  }
+  QUARRY_TRY(CheckStore(group, pool).Context(what));
   const auto parts = lvm::PartsOfPool(group, pool);
   if (pool.partial) {
     QUARRY_TRY(lvm::MayStartDegraded(group, pool).Context(fmt::format("thin store {}", PathOf(group, pool))));
@@ -71,10 +79,14 @@ Status StartStore(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool,
   }
   RemoveLooseDevices(group, *parts, world.dm);
   for (const lvm::LogicalVolume* const part : {parts->data, parts->metadata}) {
-    if (part->IsRaid()) {
-      QUARRY_TRY(
-          PrepareStart(group, *part, world.raid_legs, WriterOf(group, *part, world, call), accept_older)
-              .Context(what));
+    if (!part->IsRaid()) {
+      continue;
+    }
+    const LegWriter write = WriterOf(group, *part, world, call);
+    QUARRY_TRY(PrepareStart(group, *part, world.raid_legs, write, accept_older).Context(what));
+    if (!accept_older) {
+      // The kernel refuses an array that lost too many legs at once, although they are back.
+      QUARRY_TRY(Revive(group, *part, world.raid_legs, write).Context(what));
     }
   }
   if (pool.partial) {
@@ -102,11 +114,13 @@ Result<dm::ThinPoolStatus> HealthyPool(const lvm::VolumeGroup& group, const lvm:
     return Error(Code::kUnavailable, fmt::format("thin store {} is not started", path));
   }
   if (status->needs_check || status->mode == Mode::kReadOnly || status->mode == Mode::kFailed) {
-    return Error(Code::kPrecondition,
-                 fmt::format("the kernel has made thin store {} {}: unmount its volumes, stop quarryd, "
-                             "deactivate it (lvchange -an), "
-                             "check its metadata (lvconvert --repair {}), and start quarryd again",
-                             path, status->mode == Mode::kFailed ? "fail" : "read-only", path));
+    return Error(
+        Code::kPrecondition,
+        fmt::format("the kernel has made thin store {} {} after an error: unmount or unpublish its volumes. "
+                    "Once none "
+                    "is in use, quarryd stops and starts it, which checks its metadata. If they are damaged, "
+                    "`quarryctl store repair` repairs them",
+                    path, status->mode == Mode::kFailed ? "fail" : "read-only"));
   }
   return *status;
 }

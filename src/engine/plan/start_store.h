@@ -14,6 +14,10 @@
 
 namespace quarry::engine {
 
+// What a start needs of the store, by LVM's text alone: the pool zeroes new chunks, and its parts belong to
+// it alone, so that no command of LVM is at work on them. kPrecondition; kUnavailable: this ends by itself.
+Status CheckStore(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool);
+
 // Makes the kernel have the store whose pool is `pool`, which must be in `group`. OK at once if it has.
 // Removes devices of its parts that a killed LVM left, looks at the superblocks of all its legs, and gives
 // back the metadata snapshot that a killed quarryd left. The pool itself stays active: LVM removes volumes of

@@ -75,6 +75,8 @@ struct Node {
   // Disks that returned, by PV UUID: the last attempt to take them back failed.
   VolumeSet refused_disks;
   Doubts doubts;
+  StoreTroubles store_troubles;
+  StoppedVolumes stopped_volumes;
   DeletedHere deleted_here;
 
   // `wake` is called, from any thread, when the repair loop has work. An empty function ends the calls.
@@ -189,6 +191,9 @@ struct Node {
  private:
   // Adds what ails the thin store in which the volume is.
   Status AddHealthOfStore(const Record& record, const mount::MountTable& mounts, Health& health);
+
+  // The same for a store that the kernel does not have.
+  void AddTroubleOfStart(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool, Health& health);
 
   using Lookup = const Record* (Catalog::*)(std::string_view) const;
   Result<std::optional<Found>> FindId(const std::string& id, Lookup lookup, const Call& call);

@@ -27,9 +27,9 @@
 
 namespace quarry::engine {
 
-// Why the last attempts failed to start a thin store, or to make or grow it; empty: they did not.
+// Why the last attempt failed to make or grow a thin store; empty: it did not.
 struct StoreErrors {
-  std::string start, change;
+  std::string change;
 };
 
 // A pool at work. Each pool has its own start, gate and turns.

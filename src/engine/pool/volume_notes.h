@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "engine/raid/stopped_array.h"
+#include "lvm/thin_pool.h"
 
 namespace quarry::engine {
 
@@ -172,6 +173,65 @@ class Doubts {
  private:
   mutable Mutex mutex_;
   std::map<std::string, std::string> words_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Why the last attempt to start a thin store failed, by its id.
+class StoreTroubles {
+ public:
+  struct Trouble {
+    lvm::PoolRefusal refusal = lvm::PoolRefusal::kOther;
+    std::string words;
+    bool passes = false;  // nothing was found out: a later attempt may do
+  };
+  // OK: there is no trouble any more. An attempt that found nothing out does not replace the reason of an
+  // earlier one.
+  void Note(const std::string& id, const Status& started) {
+    const MutexLock lock(mutex_);
+    if (started.has_value()) {
+      troubles_.erase(id);
+      return;
+    }
+    const Code code = started.error().code();
+    const bool passes = code == Code::kUnavailable || code == Code::kTimeout || code == Code::kCancelled ||
+                        code == Code::kBusy;
+    const auto known = troubles_.find(id);
+    if (!passes || known == troubles_.end() || known->second.passes) {
+      const std::string& words = started.error().message();
+      troubles_.insert_or_assign(id, Trouble{lvm::RefusalIn(words), words, passes});
+    }
+  }
+  std::optional<Trouble> Of(const std::string& id) const {
+    const MutexLock lock(mutex_);
+    const auto found = troubles_.find(id);
+    return found == troubles_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::map<std::string, Trouble> troubles_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Names of the volumes that were active when their thin store was stopped for a repair, by the store's id.
+// They are activated once it is started again, by whichever attempt succeeds.
+class StoppedVolumes {
+ public:
+  void Add(const std::string& store, const std::vector<std::string>& names) {
+    const MutexLock lock(mutex_);
+    names_[store].insert(names.begin(), names.end());
+  }
+  std::set<std::string> Of(const std::string& store) const {
+    const MutexLock lock(mutex_);
+    const auto found = names_.find(store);
+    return found == names_.end() ? std::set<std::string>() : found->second;
+  }
+  void Forget(const std::string& store) {
+    const MutexLock lock(mutex_);
+    names_.erase(store);
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::map<std::string, std::set<std::string>> names_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace quarry::engine

@@ -13,6 +13,49 @@
 
 namespace quarry::engine {
 
+namespace {
+
+// Why no volume of this store can be changed, in one word.
+std::string ReasonOf(const std::optional<dm::ThinPoolStatus>& status) {
+  using Mode = dm::ThinPoolStatus::Mode;
+  if (!status.has_value() || status->mode == Mode::kFailed) {
+    return "StoreFailed";
+  }
+  return status->needs_check               ? "StoreNeedsCheck"
+         : status->mode == Mode::kReadOnly ? "StoreReadOnly"
+                                           : "StoreNotZeroing";
+}
+
+}  // namespace
+
+void Node::AddTroubleOfStart(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool, Health& health) {
+  const auto tags = lvm::ParseTags(pool.tags);
+  const auto trouble = tags.has_value() && tags->has_value() ? store_troubles.Of((*tags)->id) : std::nullopt;
+  if (!trouble.has_value()) {
+    return;
+  }
+  const std::string what = fmt::format("its thin store {}/{}", group.name, pool.name);
+  const std::string remedy = fmt::format("`quarryctl store repair {}`", (*tags)->id);
+  if (trouble->refusal == lvm::PoolRefusal::kDamaged) {
+    health.ailments.insert(health.ailments.begin(),
+                           {Problem::kInaccessible, "StoreDamaged",
+                            fmt::format("{} is not started, because its metadata are damaged: {} repairs "
+                                        "them, and keeps the damaged ones",
+                                        what, remedy)});
+  } else if (trouble->refusal == lvm::PoolRefusal::kMismatch) {
+    health.ailments.insert(
+        health.ailments.begin(),
+        {Problem::kInaccessible, "StoreMismatch",
+         fmt::format("{} is not started, because the transaction id of its metadata is not the one "
+                     "in LVM's text: {} starts it if the two provably belong together, and says "
+                     "otherwise what they lack",
+                     what, remedy)});
+  } else {
+    health.ailments.push_back({Problem::kInaccessible, "StoreNotStarted",
+                               fmt::format("{} is not started: {}", what, trouble->words)});
+  }
+}
+
 Result<RaidReport> Node::RaidOf(const Record& record) {
   if (!record.lv->IsRaid()) {
     return RaidReport();
@@ -88,8 +131,12 @@ Status Node::AddHealthOfStore(const Record& record, const mount::MountTable& mou
   }
   const auto status = HealthyPool(group, *pool, world.dm);
   if (!status.has_value() && status.error().code() == Code::kPrecondition) {
-    health.ailments.insert(health.ailments.begin(),
-                           {Problem::kInaccessible, "StoreFailed", status.error().message()});
+    const auto now = world.dm.ThinPool(lvm::DmUuid(group.uuid, pool->uuid));
+    health.ailments.insert(
+        health.ailments.begin(),
+        {Problem::kInaccessible, now.has_value() ? ReasonOf(*now) : "StoreFailed", status.error().message()});
+  } else if (!status.has_value() && status.error().code() == Code::kUnavailable) {
+    AddTroubleOfStart(group, *pool, health);
   } else if (status.has_value() && status->mode == dm::ThinPoolStatus::Mode::kOutOfDataSpace) {
     health.ailments.push_back({Problem::kInaccessible, "StoreFull",
                                fmt::format("thin store {}/{} is full, so writes that need space fail. Unless "

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "engine/model/failing_disks.h"
 #include "engine/model/volume_health.h"
@@ -101,6 +102,13 @@ std::optional<RepairStep> StartAsAsked(const RepairView& view) {
   return std::nullopt;
 }
 
+void AddActivation(const RepairView& view, const Store& store, RepairStep& step) {
+  const auto names = view.activate.find(store.tags.id);
+  if (names != view.activate.end() && !names->second.empty()) {
+    step.actions.emplace_back(ActivateAction{view.group().name, names->second});
+  }
+}
+
 // Starts a store that the kernel does not have: its disks came late, or an administrator has deactivated it.
 // Nobody may ask for its volumes while its capacity is 0.
 std::optional<RepairStep> StartStopped(const RepairView& view) {
@@ -111,9 +119,11 @@ std::optional<RepairStep> StartStopped(const RepairView& view) {
       return volume.doubt.has_value() && view.catalog->StoreOfPart(*volume.record) == &*store;
     });
     if (!in_doubt) {
-      return RepairStep{.ids = {store->tags.id},
-                        .actions = {StartStoreAction{view.group().name, name}},
-                        .kind = RepairKind::kStartStore};
+      RepairStep step{.ids = {store->tags.id},
+                      .actions = {StartStoreAction{view.group().name, name}},
+                      .kind = RepairKind::kStartStore};
+      AddActivation(view, *store, step);
+      return step;
     }
   }
   return std::nullopt;
@@ -128,12 +138,7 @@ std::optional<RepairStep> StartAgain(const RepairView& view, RepairPlan& plan) {
       continue;
     }
     if (IsPart(record)) {
-      plan.obstacles.push_back(
-          fmt::format("{} has stopped because too many of its disks were missing at once. They are back. "
-                      "Unmount or unpublish all "
-                      "volumes of the store, deactivate it (vgchange -an {}), and restart quarryd",
-                      InWords(record), view.group().name));
-      continue;
+      continue;  // RestartSick
     }
     if (volume.open) {
       plan.waiting = true;
@@ -146,6 +151,48 @@ std::optional<RepairStep> StartAgain(const RepairView& view, RepairPlan& plan) {
       return RepairStep{{record.tags.id},
                         {DeactivateAction{group, record.lv->name}, ReviveAction{group, record.lv->name},
                          ActivateAction{group, {record.lv->name}}}};
+    }
+  }
+  return std::nullopt;
+}
+
+// Stops and starts a store with which the kernel cannot go on. LVM checks the metadata of a pool that it
+// starts, and takes away the mark that they must be checked: the same happens at a reboot. If they are
+// damaged, the store stays stopped, and a person decides. While a volume is in use, what it can still read is
+// worth more.
+std::optional<RepairStep> RestartSick(const RepairView& view, RepairPlan& plan) {
+  for (const SickStore& sick : view.sick_stores) {
+    const std::string& group = view.group().name;
+    const std::string& pool = sick.store->lv->name;
+    const bool in_doubt = std::ranges::any_of(view.volumes, [&](const VolumeView& volume) {
+      return volume.doubt.has_value() && view.catalog->StoreOfPart(*volume.record) == sick.store;
+    });
+    std::vector<std::string> open;
+    for (const ActiveVolume& volume : sick.active) {
+      if (volume.open_count > 0) {
+        const auto record = std::ranges::find(view.catalog->records, volume.lv, &Record::lv);
+        open.push_back(record == view.catalog->records.end() ? fmt::format("{}/{}", group, volume.lv->name)
+                                                             : InWords(*record));
+      }
+    }
+    if (!open.empty()) {
+      plan.waiting = true;
+      plan.obstacles.push_back(fmt::format(
+          "thin store {} {}. quarryd stops and starts it once none of its volumes is in use: unmount or "
+          "unpublish {}",
+          sick.store->name(), sick.why, fmt::join(open, ", ")));
+    } else if (sick.due && !in_doubt && !sick.store->lv->partial && view.group().MissingPvs() == 0) {
+      RepairStep step{
+          .ids = {sick.store->tags.id},
+          .actions = {StopStoreAction{group, pool, view.group().seqno}, StartStoreAction{group, pool}},
+          .kind = RepairKind::kStartStore};
+      AddActivation(view, *sick.store, step);
+      for (const Record& record : view.catalog->records) {
+        if (record.lv->pool == pool && !record.tags.id.empty()) {
+          step.ids.push_back(record.tags.id);
+        }
+      }
+      return step;
     }
   }
   return std::nullopt;
@@ -446,6 +493,7 @@ RepairPlan PlanRepair(const RepairView& view) {
                   .or_else([&] { return Resume(view); })
                   .or_else([&] { return StartAsAsked(view); })
                   .or_else([&] { return StartStopped(view); })
+                  .or_else([&] { return RestartSick(view, plan); })
                   .or_else([&] { return Abandon(view, plan); })
                   .or_else([&] { return Refresh(view); })
                   .or_else([&] { return StartAgain(view, plan); });

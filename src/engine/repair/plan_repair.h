@@ -10,6 +10,7 @@
 #pragma once
 
 #include <expected>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -18,6 +19,7 @@
 #include "dm/dm_api.h"
 #include "engine/model/catalog.h"
 #include "engine/plan/actions.h"
+#include "engine/plan/stop_store.h"
 #include "engine/raid/stopped_array.h"
 
 namespace quarry::engine {
@@ -42,13 +44,24 @@ struct VolumeView {
 // Whether the kernel has marked a leg as failed, or has no leg in its place.
 bool HasFailedLeg(const VolumeView& volume);
 
+// A thin store with which the kernel cannot go on until it has been stopped and started.
+struct SickStore {
+  const Store* store = nullptr;
+  std::string why;                        // WhyRestart()
+  std::vector<ActiveVolume> active = {};  // volumes in it that the kernel has
+  bool due = true;                        // false: a start was tried recently
+};
+
 struct RepairView {
   const Catalog* catalog = nullptr;  // never nullptr in a call of PlanRepair
   std::vector<VolumeView> volumes;
   std::set<std::string> given_up;  // PV UUIDs: missing for as long as the policy waits
   std::set<std::string> refused;   // PV UUIDs: returned, but LVM refused recently to take them back
   std::vector<std::string> stopped_stores =
-      {};                                  // names of stores' pools: not in the kernel, and to be started
+      {};  // names of stores' pools: not in the kernel, and to be started
+  std::vector<SickStore> sick_stores = {};
+  // Of both, by id of the store: volumes to be active once it is started (NamesToActivate).
+  std::map<std::string, std::vector<std::string>> activate = {};
   std::set<std::string> not_rebuilt;       // ids of volumes whose rebuild failed recently
   bool may_replace_legs = false;           // whether legs may be replaced although their disks are present
   bool may_evacuate = false;               // whether an evacuation step may be planned now
@@ -76,7 +89,7 @@ bool IsComparing(const VolumeView& volume);
 enum class RepairKind {
   kRepair,
   kRebuild,      // of a volume's legs on missing disks
-  kStartStore,   // that the kernel does not have
+  kStartStore,   // that the kernel does not have, or that is stopped before
   kTakeBack,     // of `disk`, which has returned
   kEvacuate,     // one of many steps for a disk that is to be vacated
   kReplaceLeg,   // a leg on a disk that is present and failing

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "engine/model/config.h"
+#include "engine/plan/stop_store.h"
 #include "engine/repair/observe.h"
 #include "lvm/thin_pool.h"
 
@@ -20,6 +21,8 @@ using Step = RetryKey::Step;
 
 // LVM needs seconds for the longest of these steps. Only a disk that does not answer takes longer.
 constexpr milliseconds kStepLimit{300'000};
+// LVM checks the metadata of a store that it starts, which takes as long as they have mappings.
+constexpr std::chrono::minutes kStoreLimit{60};
 // First delay before a leg is taken back again. The delay doubles each time its disk fails at once.
 constexpr milliseconds kFirstRefresh{30'000};
 constexpr milliseconds kFirstRetry{10'000};
@@ -202,6 +205,9 @@ bool RepairLoop::RunStep(RepairStep step, const Catalog& catalog, OneRound& roun
     return false;
   }
   const Status done = Do(step, catalog, round);
+  if (step.kind == RepairKind::kStartStore) {
+    round.started.insert(step.ids.front());
+  }
   AfterStep(step, done, round);
   if (!done.has_value() && step.kind == RepairKind::kTakeBack) {
     round.refused.insert(step.disk);
@@ -239,6 +245,14 @@ void RepairLoop::AfterStep(const RepairStep& step, const Status& done, OneRound&
   const Failure failure = FailureOf(step);
   if (IsScrub(step)) {
     scrubs_.Note(step, done.has_value());
+  }
+  if (step.kind == RepairKind::kStartStore) {
+    // Also after a success: a store that falls ill again at once is not started again and again.
+    node_.store_troubles.Note(step.ids.front(), done);
+    if (done.has_value()) {
+      node_.stopped_volumes.Forget(step.ids.front());
+      retries_.PutOff(failure.key, kFirstRefresh, node_.world.clock.Now());
+    }
   }
   if (!done.has_value()) {
     return Failed(failure, done.error(), round);
@@ -309,7 +323,16 @@ Status RepairLoop::Do(const RepairStep& step, const Catalog& catalog, OneRound& 
       }
     }
   }
-  QUARRY_TRY(RunCounted(pool_, step.actions, node_.world, round.call.Within(kStepLimit)));
+  const bool starts_store = step.kind == RepairKind::kStartStore;
+  if (starts_store) {
+    for (const Action& action : step.actions) {
+      if (const auto* const activate = std::get_if<ActivateAction>(&action); activate != nullptr) {
+        node_.stopped_volumes.Add(step.ids.front(), activate->names);  // if it does not come to that now
+      }
+    }
+  }
+  QUARRY_TRY(RunCounted(pool_, step.actions, node_.world,
+                        round.call.Within(starts_store ? kStoreLimit : kStepLimit)));
   if (std::ranges::any_of(step.actions, [](const Action& a) { return Is<lvm::ChangeTags>(a); })) {
     eraser_.Wake();  // a leg may have been removed (taken_out.h)
   }
@@ -335,19 +358,48 @@ void RepairLoop::NoteDisks(const Catalog& catalog) {
   eraser_.GiveUp({}, disks_.NoteMissing(catalog));
 }
 
-Result<RepairView> RepairLoop::Look(const Catalog& catalog, OneRound& round) {
-  RepairView view = LookAtDisks(catalog, round);
-  QUARRY_ASSIGN(view.volumes, LookAtVolumes(catalog, round));
+// A volume that a call is working on is in use.
+Status RepairLoop::DropIdleHolds(const Catalog& catalog, const Store& store) {
+  for (const Record& record : catalog.records) {
+    if (record.lv->pool != store.lv->name || !node_.holds.Has(record.tags.id)) {
+      continue;
+    }
+    const auto guard = node_.locks.TryLock(LockKeyOf(record), "looking whether it is in use");
+    QUARRY_TRY(guard.has_value() ? node_.DropIdleHold(record) : Ok());
+  }
+  return Ok();
+}
+
+Status RepairLoop::LookAtStores(const Catalog& catalog, RepairView& view, OneRound& round) {
   for (const Store& store : catalog.stores) {
     QUARRY_ASSIGN(const auto running,
                   node_.world.dm.ThinPool(lvm::DmUuid(catalog.group->uuid, store.lv->uuid)));
     const RetryKey start{Step::kStartStore, store.tags.id};
-    if (running.has_value()) {
-      retries_.Forget(start);
-    } else if (lvm::MayStartDegraded(*catalog.group, *store.lv).has_value() && IsDue(start, round)) {
+    const bool due = IsDue(start, round) && !round.started.contains(store.tags.id);
+    std::vector<ActiveVolume> active;
+    QUARRY_ASSIGN(std::string why, WhyRestart(*catalog.group, *store.lv, node_.world.dm));
+    if (!why.empty()) {
+      QUARRY_TRY(DropIdleHolds(catalog, store));
+      QUARRY_ASSIGN(active, ActiveVolumesIn(*catalog.group, *store.lv, node_.world.dm));
+      view.sick_stores.push_back({&store, std::move(why), active, due});
+    } else if (running.has_value()) {
+      if (due) {
+        retries_.Forget(start);  // it has been well for as long as the next attempt was put off
+      }
+      node_.store_troubles.Note(store.tags.id, Ok());
+    } else if (lvm::MayStartDegraded(*catalog.group, *store.lv).has_value() && due) {
       view.stopped_stores.push_back(store.lv->name);
     }
+    view.activate[store.tags.id] =
+        NamesToActivate(*catalog.group, *store.lv, active, node_.stopped_volumes.Of(store.tags.id));
   }
+  return Ok();
+}
+
+Result<RepairView> RepairLoop::Look(const Catalog& catalog, OneRound& round) {
+  RepairView view = LookAtDisks(catalog, round);
+  QUARRY_ASSIGN(view.volumes, LookAtVolumes(catalog, round));
+  QUARRY_TRY(LookAtStores(catalog, view, round));
   for (const lvm::PhysicalVolume& pv : view.group().pvs) {
     if (round.refused.contains(pv.uuid) || !IsDue({Step::kTakeBack, pv.uuid}, round)) {
       view.refused.insert(pv.uuid);

@@ -58,6 +58,7 @@ class RepairLoop {
     RepairReport& report;
     std::set<std::string> refused = {};      // PV UUIDs: LVM refused in this round to take them back
     std::set<std::string> not_rebuilt = {};  // ids of volumes whose rebuild failed in this round
+    std::set<std::string> started = {};      // ids of thin stores that were to be started in this round
   };
   struct Failure;
   static Failure PoolFailure();
@@ -93,6 +94,11 @@ class RepairLoop {
   void NoteDisks(const Catalog& catalog) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Collect what PlanRepair needs, from the group as it is now (observe.h), and write down what is to be
   // remembered. `disks`: as for ObserveVolume.
+  // The stores that the kernel does not have, or with which it cannot go on.
+  Status LookAtStores(const Catalog& catalog, RepairView& view, OneRound& round)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Closes what quarryd itself keeps open of volumes in the store that are published nowhere.
+  Status DropIdleHolds(const Catalog& catalog, const Store& store);
   Result<RepairView> Look(const Catalog& catalog, OneRound& round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   RepairView LookAtDisks(const Catalog& catalog, OneRound& round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Result<std::vector<VolumeView>> LookAtVolumes(const Catalog& catalog, OneRound& round)

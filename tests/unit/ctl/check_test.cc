@@ -164,11 +164,13 @@ TEST(Check, AStoreThatIsWellIsNoProblem) {
 TEST(Check, EachModeOfAStoreHasItsStatusAndRemedy) {
   const std::vector<std::tuple<std::string, CheckStatus, std::string>> modes = {
       {"out-of-space", CheckStatus::kCritical, "`quarryctl store show main/fast`"},
-      {"read-only", CheckStatus::kCritical, "lvconvert --repair vg/qs"},
-      {"failed", CheckStatus::kCritical, "lvconvert --repair vg/qs"},
-      {"needs-check", CheckStatus::kCritical, "lvconvert --repair vg/qs"},
+      {"read-only", CheckStatus::kCritical, "`quarryctl store repair main/fast`"},
+      {"failed", CheckStatus::kCritical, "`quarryctl store repair main/fast`"},
+      {"needs-check", CheckStatus::kCritical, "`quarryctl store repair main/fast`"},
       {"not-zeroing", CheckStatus::kCritical, "`lvchange --zero y vg/qs`"},
       {"not-started", CheckStatus::kCritical, "`quarryctl repair main.qs`"},
+      {"damaged", CheckStatus::kCritical, "`quarryctl store repair main/fast --dry-run`"},
+      {"mismatch", CheckStatus::kCritical, "`quarryctl store repair main/fast --dry-run`"},
       {"not-made", CheckStatus::kWarning, "make room in pool main, and restart quarryd"},
       {"unreadable", CheckStatus::kWarning, "vg/qs"},
       {"unknown", CheckStatus::kWarning, "`quarryctl store list`"},

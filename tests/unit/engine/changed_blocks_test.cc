@@ -300,7 +300,7 @@ TEST_F(ChangedBlocksTest, AnUnhealthyStoreIsNoAnswer) {
   const auto refused = Blocks().Delta(base_, target_, {}, 10, Soon());
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code(), Code::kPrecondition);
-  EXPECT_THAT(refused.error().message(), HasSubstr("lvconvert --repair"));
+  EXPECT_THAT(refused.error().message(), HasSubstr("quarryctl store repair"));
   dm_.ChangeThinPool(PoolUuid(), [](dm::ThinPoolStatus& status) {
     status.needs_check = false;
     status.mode = dm::ThinPoolStatus::Mode::kOutOfDataSpace;

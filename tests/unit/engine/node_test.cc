@@ -58,6 +58,7 @@ class NodeTest : public testing::Test {
                     .health = std::make_shared<fakes::FakeDiskHealth>(),
                     .raid_legs = nothing_.raid_legs(),
                     .thin = fakes::NoPools(),
+                    .thin_repair = fakes::NoRepairs(),
                     .locks = fakes::NoOtherQuarryd()},
               log_};
 };

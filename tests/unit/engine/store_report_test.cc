@@ -80,7 +80,7 @@ TEST_F(StoreReportTest, EachStateOfTheKernelIsAMode) {
   EXPECT_EQ(After([](auto& pool) { pool.mode = Mode::kReadOnly; }).mode, StoreMode::kReadOnly);
   const StoreStatus checked = After([](auto& pool) { pool.needs_check = true; });
   EXPECT_EQ(checked.mode, StoreMode::kNeedsCheck);
-  EXPECT_THAT(checked.problem, HasSubstr("lvconvert --repair")) << "with the remedy";
+  EXPECT_THAT(checked.problem, HasSubstr("quarryctl store repair")) << "with the remedy";
   EXPECT_EQ(checked.free, Bytes{});
   const StoreStatus failed = After([](auto& pool) { pool.mode = Mode::kFailed; });
   EXPECT_EQ(failed.mode, StoreMode::kFailed);

@@ -190,7 +190,7 @@ TEST_F(ThinStoreTest, AStoreThatTheKernelMadeReadOnlyIsTold) {
   ASSERT_TRUE(listed.has_value());
   ASSERT_TRUE(listed->health.has_value());
   ASSERT_FALSE(listed->health->ailments.empty());
-  EXPECT_EQ(listed->health->ailments.front().reason, "StoreFailed");
+  EXPECT_EQ(listed->health->ailments.front().reason, "StoreReadOnly");
 }
 
 TEST_F(ThinStoreTest, ItsLegsAreComparedOneAfterTheOther) {

@@ -20,6 +20,7 @@
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
 #include "tests/fakes/fake_pool_reader.h"
+#include "tests/fakes/fake_repair.h"
 #include "tests/fakes/fake_world.h"
 #include "tests/unit/engine/eventually.h"
 
@@ -58,8 +59,13 @@ class ThinStoreTest : public testing::Test {
     config.pools = {{.name = "default", .group = "vg0"}};
     config.pools.front().stores = stores_;
     config.node = "node-1";
-    const fakes::FakeWorld world{
-        .lvm = lvm_, .dm = dm_, .erase = erase_, .mount = mount_, .clock = clock_, .thin = reader_};
+    const fakes::FakeWorld world{.lvm = lvm_,
+                                 .dm = dm_,
+                                 .erase = erase_,
+                                 .mount = mount_,
+                                 .clock = clock_,
+                                 .thin = reader_,
+                                 .thin_repair = repair_};
     engine_ = std::make_unique<Engine>(config, world, log_);
   }
   // The state after kill -9: everything in memory is lost, LVM and the kernel are unchanged.
@@ -128,6 +134,7 @@ class ThinStoreTest : public testing::Test {
   fakes::FakeErase erase_;
   fakes::FakeMount mount_{dm_};
   fakes::FakePoolReader reader_{dm_};
+  fakes::FakeRepair repair_{dm_};
   SystemClock clock_;
   Logger log_{LogLevel::kError, LogFormat::kText};
   std::vector<StoreConfig> stores_ = {Store("fast", 40)};

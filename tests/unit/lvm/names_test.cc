@@ -103,6 +103,23 @@ TEST(ThinNames, OfHiddenVolumesComeFromThePool) {
   EXPECT_EQ(OurLvNameIn(longest).size(), NewLvName().size());
 }
 
+TEST(KeptMetadataTest, NamesAndTagsAreReadAsTheyAreMade) {
+  const std::string name = KeptMetadataName("qabc", 12);
+  EXPECT_EQ(name, "meta12_qabc");
+  EXPECT_EQ(KeptMetadataNameIn(name, "qabc"), name);
+  EXPECT_EQ(KeptMetadataNameIn(name + "_rmeta_0", "qabc"), name);
+  EXPECT_EQ(KeptMetadataNameIn(name + "_rimage_1", "qabc"), name);
+  for (const std::string_view other : {"meta_qabc", "meta1_qab", "meta1_qabcd", "meta1_qabc_rmeta_",
+                                       "meta1x_qabc", "xmeta1_qabc", "meta1_qabc_tmeta", "qabc", "meta1"}) {
+    EXPECT_EQ(KeptMetadataNameIn(other, "qabc"), "") << other;
+  }
+  const std::vector<std::string> tags = {"of an administrator", ReplacesTag("u-1"), KeptTag("u-2")};
+  EXPECT_EQ(Replaces(tags), "u-1");
+  EXPECT_EQ(KeptTags(tags), std::vector{KeptTag("u-2")});
+  EXPECT_EQ(KeptMetadata(tags[2]), "u-2");
+  EXPECT_EQ(KeptMetadata(tags[1]), "");
+}
+
 TEST(IsLegOfTest, GoesByTheWholeName) {
   EXPECT_TRUE(IsLegOf("vol_rimage_0", "vol"));
   EXPECT_TRUE(IsLegOf("vol_rmeta_63", "vol"));
