@@ -97,6 +97,31 @@ class Volumes(Scenario):
         for name in ("second", "third"):
             self.assertEqual(self.run_in(name, "cat /data/file").strip(), "old")
 
+    @together(1)
+    def test_a_snapshot_and_a_copy_of_a_thin_claim_are_made_while_a_pod_writes(self):
+        writes = "echo old >/data/file; sync; while :; do date >>/data/dates; sync /data/dates; sleep 0.1; done"
+        self.make(claim("first", "64Mi", storage_class="quarry-thin"), pod("first", of_claim("first"), writes))
+        node = self.runs("first")
+        self.until("the pod has written", lambda: self.run_in("first", "cat /data/file").strip() == "old")
+        self.make(snapshot("then", "first"))
+        self.until("the snapshot is ready", lambda: self.snapshot_status("then").get("readyToUse"))
+        self.assertEqual(quantity(self.snapshot_status("then")["restoreSize"]), 64 * MiB)
+        self.run_in("first", "echo new >/data/file; sync")
+        # The scheduler does not know where the snapshot is, nor the claim.
+        self.make(
+            claim("restored", "96Mi", storage_class="quarry-thin", restored="then"),
+            claim("copy", "64Mi", storage_class="quarry-thin", source="first"),
+            pod("both", of_claim("restored"), more={"copy": of_claim("copy")}, node=node),
+        )
+        self.runs("both")
+        self.assertEqual(self.run_in("both", "cat /data/file").strip(), "old")
+        self.assertEqual(self.run_in("both", "cat /copy/file").strip(), "new")
+        self.assertGreater(int(self.run_in("both", "df -k /data | tail -n 1").split()[1]), 70 * 1024)
+        # All of them are written to, and end in any order.
+        self.drop("VolumeSnapshot", "then")
+        self.run_in("both", "echo own >/data/file; sync")
+        self.assertEqual(self.run_in("first", "cat /data/file").strip(), "new")
+
     def snapshot_status(self, name):
         return self.api.get("VolumeSnapshot", name).get("status", {})
 

@@ -69,7 +69,7 @@ class Runs(unittest.TestCase):
         with open(self.calls, "a") as calls:
             calls.write(" ".join(words) + "\n")
 
-    def run_suite(self, *names, focus="", tested=("build", "chart")):
+    def run_suite(self, *names, focus="", tested=("build", "chart"), driver=None):
         """Whether it passes."""
         specs = [*LISTED, *names]
         program = self.folder / "e2e.test"
@@ -79,7 +79,7 @@ class Runs(unittest.TestCase):
         program.chmod(0o755)
         plane = SimpleNamespace(kubeconfig="none", kubectl=self.kubectl)
         cluster = SimpleNamespace(plane=plane, nodes={"n1": None, "n2": None}, wait_empty=self.wait_empty)
-        return suite.Suite(cluster, self.folder, tested, self.folder / "results").run(focus)
+        return suite.Suite(cluster, self.folder, tested, self.folder / "results", driver).run(focus)
 
     def called(self):
         return sorted(self.calls.read_text().splitlines()) if self.calls.exists() else []
@@ -124,6 +124,14 @@ class Runs(unittest.TestCase):
 
     def test_a_listed_skip_that_passes_fails(self):
         self.assertFalse(self.run_suite("most passed", "different node passed"))
+
+    def test_a_spec_may_run_with_one_definition_of_the_driver_and_skip_itself_with_another(self):
+        entry = {**SKIPPED["skip themselves"]["different node|with data"], "but with": [suite.THIN.name]}
+        self.write_skipped({**SKIPPED, "skip themselves": {**SKIPPED["skip themselves"], "most": entry}})
+        self.assertTrue(self.run_suite("most passed", driver=suite.THIN))
+        self.assertFalse(self.run_suite("most passed"))
+        self.assertTrue(self.run_suite("most skipped"))
+        self.assertFalse(self.run_suite("most skipped", driver=suite.THIN))
 
     def test_a_skip_for_another_reason_than_the_listed_one_fails(self):
         entry = {"says": "because", "why": "Quarry cannot"}

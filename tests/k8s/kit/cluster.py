@@ -8,18 +8,28 @@ from pathlib import Path
 from . import objects
 from .api import PATIENCE, until
 from .control_plane import ControlPlane
-from .node import Node
+from .node import GROUP, STORES, Node
 from .objects import DRIVER
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent.parent
 KUBERNETES = REPOSITORY / "deploy" / "kubernetes"
 CHART = KUBERNETES / "chart"
 NAMESPACE = "quarry-system"
-# Names of nodes, and the sizes of their disks: a claim of 8 GiB fits n2 alone. The last disk is for a second pool.
-NODES = {"n1": ("2G", "2G", "2G", "1G"), "n2": ("6G", "6G", "1G")}
+# Names of nodes, and the sizes of their disks: a claim of 8 GiB fits n2 alone. The last disk but one is for the thin
+# store, the last one for a third pool.
+NODES = {"n1": ("2G", "2G", "2G", "8G", "1G"), "n2": ("6G", "6G", "8G", "1G")}
 # n3: what n1 may call itself later.
 ADDRESSES = {"n1": "127.0.1.1", "n2": "127.0.1.2", "n3": "127.0.1.1"}
 VALUES = {
+    "pools": [
+        {"name": "main", "vg": GROUP},
+        {"name": "thin", "vg": STORES, "store": {"fast": "6GiB type=linear"}},
+    ],
+    "storageClasses": [
+        {"name": "quarry"},
+        {"name": "quarry-raid1", "parameters": {"type": "raid1"}},
+        {"name": "quarry-thin", "parameters": {"pool": "thin", "type": "thin"}},
+    ],
     "inlineVolumes": {"maxSize": "1GiB"},
     "provisioner": {"capacityPollInterval": "30s"},
     "snapshotter": {"enabled": True, "retryIntervalMax": "10s"},

@@ -7,13 +7,15 @@ from .control_plane import API_PORT, API_SERVICE, SEEN_BY_GUESTS, ControlPlane
 KUBELET_PORT = 10250
 MEMORY = 3072  # MiB
 GROUP = "quarry"  # the volume group of the chart's default pool
+STORES = "stores"  # that of the pool with a thin store
 LOGS = "/var/log/k8s"
 
 
 class Node:
     """name: of the node. address: of the host's loopback, leads to the kubelet. sizes: of the disks.
 
-    disks: the numbers of those in the volume group of the chart's pool. spare: the number of the last one, which is blank.
+    disks: the numbers of those in the volume group of the chart's pool. The last but one is for the thin store. spare: the
+    number of the last one, which is blank.
     """
 
     def __init__(self, name, address, control_plane, image, extra, sizes):
@@ -28,21 +30,22 @@ class Node:
             image_folder=image,
             network=f"{address}:{KUBELET_PORT}",
         )
-        self.disks = range(1, len(sizes))
+        self.disks = range(1, len(sizes) - 1)
         self.spare = len(sizes)
         self.words = ""
 
     def boot(self):
-        """Boots it, and makes the volume group as an administrator would."""
+        """Boots it, and makes the volume groups as an administrator would."""
         self.guest.boot()
         self.make_group(GROUP, self.disks)
+        self.make_group(STORES, [self.spare - 1])
 
     def start(self):
         """Starts the kubelet, then imports the images that are new."""
         config = self._plane.config(ControlPlane.token(self.name))
         self.guest.run(["sh", "-c", "cat >/etc/kubelet.conf"], input=config, check=True)
         arguments = [self.name, SEEN_BY_GUESTS, API_SERVICE, str(API_PORT)]
-        self.words = self.guest.run(["node.sh", *arguments], timeout=300, check=True).stdout
+        self.words = self.guest.run(["node.sh", *arguments], timeout=900, check=True).stdout
 
     def make_group(self, name, disks):
         self.sh(f"vgcreate -q {name} $(for i in {' '.join(map(str, disks))}; do vmctl dev $i; done)")
@@ -62,8 +65,8 @@ class Node:
         return self.guest.run(["sh", "-c", command], check=check, timeout=timeout).stdout
 
     def volumes(self):
-        """The names of the logical volumes in the group."""
-        return self.sh(f"lvs --noheadings -o lv_name {GROUP}").split()
+        """The names of the logical volumes in the groups, but those of the store itself."""
+        return self.sh(f"lvs --noheadings -o lv_name -S 'segtype != thin-pool' {GROUP} {STORES}").split()
 
     def mounts(self):
         """What the kubelet has for pods with volumes of CSI drivers: mounts, and loop devices, which hold raw volumes.
