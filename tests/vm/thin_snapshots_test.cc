@@ -297,18 +297,28 @@ class GroupSnapshotsTest : public ThinSnapshotsTest, public testing::WithParamIn
         grpc::CreateChannel("unix://" + std::string(kSocket), grpc::InsecureChannelCredentials()));
     return client().Invoke(*stub, method, request);
   }
-  // quarryd deactivates a snapshot that it finds active and not open, perhaps just before dd opens it.
-  static uint64_t NumberIn(const std::string& snapshot) {
-    const std::string lv = "vg/" + LvNameIn(snapshot);
-    uint64_t number = 0;
-    EXPECT_TRUE(Eventually([&] {
-      number = std::strtoull(Sh("lvchange -ay -K " + lv + " && dd if=/dev/" + lv +
-                                " bs=4096 count=1 iflag=direct 2>/dev/null | head -1; lvchange -an " + lv)
-                                 .out.c_str(),
-                             nullptr, 10);
-      return number > 0;
-    })) << lv;
-    return number;
+  // The number in a volume that is restored from this snapshot.
+  uint64_t NumberIn(const v1::Snapshot& snapshot) {
+    VolumeSpec spec{"restored", TypeParameters("thin"), BlockCapability(), 8 * kMi};
+    spec.snapshot = snapshot.snapshot_id();
+    v1::Volume volume;
+    std::string trouble;
+    EXPECT_TRUE(Eventually(
+        [&] {  // while the one before is being erased there may be no room
+          const auto made = client().Create(spec);
+          volume = made.value.volume();
+          trouble = made.text();
+          return made.ok();
+        },
+        120))
+        << trouble;
+    const std::string lv = "vg/" + LvNameIn(volume.volume_id());
+    EXPECT_TRUE(Tool({"lvchange", "-ay", "-K", lv}).ok()) << lv;
+    const std::string text =
+        Sh("dd if=/dev/" + lv + " bs=4096 count=1 iflag=direct 2>/dev/null | head -1").out;
+    EXPECT_TRUE(Tool({"lvchange", "-an", lv}).ok()) << lv;
+    EXPECT_OK(client().Delete(volume.volume_id()));
+    return std::strtoull(text.c_str(), nullptr, 10);
   }
 };
 
@@ -341,7 +351,7 @@ TEST_P(GroupSnapshotsTest, HaveAPrefixOfAllWrites) {
     std::vector<uint64_t> numbers;
     for (const v1::Snapshot& member : group.snapshots()) {
       EXPECT_EQ(member.group_snapshot_id(), group.group_snapshot_id());
-      numbers.push_back(NumberIn(member.snapshot_id()));
+      numbers.push_back(NumberIn(member));
       gone.add_snapshot_ids(member.snapshot_id());
     }
     std::ranges::sort(numbers);
