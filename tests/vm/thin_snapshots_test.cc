@@ -419,7 +419,7 @@ TEST_P(GroupKilledTest, InTheMiddleOfACutLeavesNoMemberAndNothingSuspended) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Once, GroupKilledTest, testing::Values(0));
-INSTANTIATE_TEST_SUITE_P(Few, GroupSnapshotsTest, testing::Values(5));
+INSTANTIATE_TEST_SUITE_P(Few, GroupSnapshotsTest, testing::Values(3));
 INSTANTIATE_TEST_SUITE_P(Many, GroupSnapshotsTest, testing::Values(50));
 
 }  // namespace
