@@ -202,8 +202,8 @@ Result<Volume> MakeCopy(Parts& parts, Pool& pool, CreateWish wish, const CopyReq
                        .store = *in_use ? lvm::NewLvName() : "",
                        .what = what,
                        .goes_on = goes_on};
-  if (goes_on && *in_use) {  // what is copied is not given up because the former store is still being erased
-    QUARRY_TRY(CheckStore(job, call));
+  if (*in_use) {  // an interrupted copy is not given up because its former store is still being erased
+    QUARRY_TRY(CheckRoomForStore(job, call));
   }
   auto copying = std::make_shared<std::optional<Copying>>();
   SteadyTime until;

@@ -69,7 +69,7 @@ Result<std::string> FindUnfinished(Parts& parts, Pool& pool, const CreateWish& w
         return Error(
             Code::kUnavailable,
             fmt::format("the copy {}/{} that an earlier call has begun lacks a disk: return the disk, or "
-                        "wait; {} minutes after quarryd's start it is erased, and made anew",
+                        "wait; {} minutes after quarryd's start it is erased, and the next call begins again",
                         catalog->group->name, record.lv->name, parts.node.config.copy_keep.count()));
       }
       found = record.lv->name;

@@ -311,8 +311,6 @@ Result<Volume> FillNew(const VolumeCopy& job, const Call& call) {
   std::optional<Still> from;
   if (job.store.empty()) {
     QUARRY_ASSIGN(from, OpenIdle(job));
-  } else {
-    QUARRY_TRY(CheckStore(job, call));
   }
   CreateWish wish = job.wish;
   if (wish.cut.has_value()) {
@@ -366,7 +364,7 @@ BackgroundSteps::Title CopyTitle(const VolumeCopy& job) {
   };
 }
 
-Status CheckStore(const VolumeCopy& job, const Call& call) {
+Status CheckRoomForStore(const VolumeCopy& job, const Call& call) {
   const Call limited = call.Within(kCommands);
   QUARRY_TRY(CheckLegsAtRest(job));
   QUARRY_ASSIGN(const auto catalog, job.parts.node.Read(*job.source.pool, limited));

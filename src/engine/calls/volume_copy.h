@@ -32,7 +32,7 @@ std::string CopyKey(const CopyRequest& request);
 BackgroundSteps::Title CopyTitle(const VolumeCopy& job);
 
 // Of a source that is in use, before anything is made: whether there is room for a temporary store now.
-Status CheckStore(const VolumeCopy& job, const Call& call);
+Status CheckRoomForStore(const VolumeCopy& job, const Call& call);
 
 // Makes the new volume, or takes up the unfinished one, fills it, and turns it into a ready one. The caller
 // keeps the eraser from the new volume (Copying), and has registered the source (CopySources), as long as
