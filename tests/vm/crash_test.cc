@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "tests/vm/fixture.h"
+#include "tests/vm/thin_store_tools.h"
 
 namespace quarry::vm {
 namespace {
@@ -392,25 +393,14 @@ class ThinCrashTest : public CrashTest {
     return std::string(kPool) + "=" + kGroup + ",store.fast=" + std::to_string(mebibytes) +
            "MiB type=raid1 chunk=64KiB";
   }
-  // The store goes last: the group must be left empty.
   void TearDown() override {
     if (!HasFailure()) {
       EXPECT_TRUE(Eventually([this] { return Left() == size_ * kMi; }, 120)) << Left();
     }
-    const std::string pool = Store();
-    if (!pool.empty()) {
-      EXPECT_TRUE(Eventually([&] { return Tool({"lvremove", "-ff", "-y", "vg/" + pool}).ok(); }));
-      // LVM of this guest leaves the nodes of what it removes to udev, which is not there.
-      Tool({"dmsetup", "mknodes"});
-      Tool({"vgmknodes", kGroup});
-    }
+    RemoveStore();  // last
     CrashTest::TearDown();
   }
 
-  // Names of the thin pools, joined.
-  static std::string Store() {
-    return Trim(Tool({"lvs", "--noheadings", "-o", "lv_name", "-S", "segtype=thin-pool", kGroup}).out);
-  }
   int64_t Left() {
     const auto capacity = client().Capacity(TypeParameters("thin"));
     return capacity.ok() ? capacity.value.available_capacity() : -1;
@@ -558,20 +548,20 @@ class StoreCrashTest : public ThinCrashTest {
     Disarm();
     EXPECT_EQ(Left(), size_ * kMi - promised) << quarryd().Log();
     ASSERT_NO_FATAL_FAILURE(CheckWorld());
-    EXPECT_EQ(Words(Store()).size(), 1U) << Store();
+    EXPECT_EQ(Words(StorePool()).size(), 1U) << StorePool();
   }
 };
 
 TEST_F(StoreCrashTest, AStoreIsMadeAndGrownByTheStartAfterAKillAtEveryStep) {
   ASSERT_NO_FATAL_FAILURE(StartKilled(64, 0));
-  const std::string made = Store();
+  const std::string made = StorePool();
   const v1::VolumeCapability how = BlockCapability();
   const v1::Volume volume = MakeThin("volume", how);
   ASSERT_FALSE(HasFailure());
   const auto length = static_cast<uint64_t>(volume.capacity_bytes());
   ASSERT_OK(WritePattern(TargetPath("volume"), 3, length));
   ASSERT_NO_FATAL_FAILURE(StartKilled(128, volume.capacity_bytes()));
-  EXPECT_EQ(Store(), made);
+  EXPECT_EQ(StorePool(), made);
   EXPECT_OK(CheckPattern(TargetPath("volume"), 3, length));
   ASSERT_NO_FATAL_FAILURE(Unuse(volume, "volume"));
   DeleteKilled(volume);

@@ -340,59 +340,6 @@ TEST_F(StoreHealthTest, AnOlderTextOfLvmIsRefusedWithTheVolumesThatItLacks) {
   EXPECT_TRUE(IsEmptyStore());
 }
 
-TEST_F(StoreHealthTest, AScrubFindsWhatOneLegAloneHas) {
-  ASSERT_NO_FATAL_FAILURE(StartWith("raid1"));
-  const v1::Volume volume = MakeWritten("kept", 1);
-  const std::string pool = Pool();
-  const std::string id = StoreId();
-  ASSERT_TRUE(Eventually(
-      [&] {
-        for (const std::string part : {"_tdata", "_tmeta"}) {
-          if (Trim(Lvs("sync_percent", "vg/" + pool + part)) != "100.00") {
-            return false;
-          }
-        }
-        return true;
-      },
-      120))
-      << Lvs("lv_name,sync_percent");
-  // The exit status, and the mismatched bytes of data and metadata together; -1: not both have a row.
-  const auto scrub = [&](bool repair) {
-    std::vector<std::string> command = {"quarryctl", "scrub", "--json", id};
-    if (repair) {
-      command.emplace_back("--repair");
-    }
-    const Outcome outcome = Tool(command);
-    const nlohmann::json rows = nlohmann::json::parse(outcome.out, nullptr, false);
-    EXPECT_TRUE(rows.is_array()) << outcome.out << outcome.err;
-    int64_t bytes = rows.is_array() && rows.size() == 2 ? 0 : -1;
-    for (const nlohmann::json& row : rows.is_array() ? rows : nlohmann::json::array()) {
-      EXPECT_TRUE(row.value("compared", false)) << row.dump();
-      bytes += row.value("mismatched_bytes", int64_t{0});
-    }
-    return std::pair(outcome.status, bytes);
-  };
-  EXPECT_EQ(scrub(false), std::pair(0, int64_t{0}));
-  for (const std::string part : {"_tdata", "_tmeta"}) {
-    // Past the array, into the last 64 KiB of the second leg, where the store has nothing.
-    const std::string leg = "/dev/mapper/vg-" + pool + part + "_rimage_1";
-    const std::string size = Trim(Tool({"blockdev", "--getsize64", leg}).out);
-    ASSERT_FALSE(size.empty()) << leg;
-    const Outcome damaged = Sh("head -c 65536 /dev/urandom | dd of=" + leg +
-                               " bs=64k iflag=fullblock oflag=direct conv=notrunc " +
-                               "seek=" + std::to_string(std::stoull(size) / 65536 - 1));
-    ASSERT_TRUE(damaged.ok()) << damaged.err;
-    const auto [status, bytes] = scrub(false);
-    EXPECT_EQ(status, 1) << part;
-    EXPECT_GT(bytes, 0) << part;
-    EXPECT_EQ(scrub(true).first, 0) << part;
-    EXPECT_EQ(scrub(false), std::pair(0, int64_t{0})) << part;
-  }
-  ExpectBytes(volume, "kept", 1);
-  EXPECT_OK(client().Delete(volume.volume_id()));
-  EXPECT_TRUE(IsEmptyStore());
-}
-
 TEST_F(StoreHealthTest, KilledDuringARepairTheStoreIsRepairedOrRepairable) {
   ASSERT_NO_FATAL_FAILURE(StartWith("raid1"));
   const v1::Volume one = MakeWritten("one", 1);

@@ -14,6 +14,7 @@
 #include "base/direct_io.h"
 #include "base/unique_fd.h"
 #include "tests/vm/disks_under_load.h"
+#include "tests/vm/thin_store_tools.h"
 
 namespace quarry::vm {
 
@@ -34,36 +35,19 @@ class ThinStoresTest : public DisksUnderLoad {
     StartQuarryd(options);
     ASSERT_FALSE(Pool().empty()) << quarryd().Log();
   }
-  // An administrator removes the store: the group must be left empty.
   void TearDown() override {
     for (const std::string& number : pulled_) {
       Tool({"vmctl", "return", number});
     }
     pulled_.clear();
-    if (const std::string pool = Pool(); !pool.empty()) {
-      Outcome removed;
-      EXPECT_TRUE(Eventually([&] { return (removed = Tool({"lvremove", "-ff", "-y", "vg/" + pool})).ok(); }))
-          << removed.err;
-      // LVM of this guest leaves the nodes of what it removes to udev, which is not there.
-      Tool({"dmsetup", "mknodes"});
-      Tool({"vgmknodes", kGroup});
-    }
+    RemoveStore();
     DisksUnderLoad::TearDown();
   }
 
   static std::string Lvs(const std::string& fields, const std::string& what = kGroup) {
     return Tool({"lvs", "-a", "--noheadings", "--separator", " ", "-o", fields, what}).out;
   }
-  // The name of the store's pool.
-  static std::string Pool() {
-    for (const std::string& line : Lines(Lvs("lv_name,segtype"))) {
-      const std::string row = Trim(line);
-      if (row.ends_with(" thin-pool")) {
-        return row.substr(0, row.find(' '));
-      }
-    }
-    return "";
-  }
+  static std::string Pool() { return StorePool(); }
   int64_t Left() {
     const auto capacity = client().Capacity(TypeParameters("thin"));
     EXPECT_OK(capacity);

@@ -15,6 +15,7 @@
 #include "tests/vm/fixture.h"
 #include "tests/vm/kit/process_trace.h"
 #include "tests/vm/kit/writer.h"
+#include "tests/vm/thin_store_tools.h"
 
 namespace quarry::vm {
 namespace {
@@ -702,23 +703,12 @@ class WithThinStore : public UpgradeTest {
     return {std::string(kPool) + "=" + kGroup + ",store.fast=" + std::to_string(kStoreSize / kMi) +
             "MiB type=raid1 chunk=64KiB"};
   }
-  // An administrator removes the store: the group must be left empty.
   void TearDown() override {
     if (!HasFailure()) {
       EXPECT_TRUE(Eventually([this] { return Left() == kStoreSize; }, 120)) << Left();
     }
-    if (const std::string pool = StorePool(); !pool.empty()) {
-      Outcome removed;
-      EXPECT_TRUE(Eventually([&] { return (removed = Tool({"lvremove", "-ff", "-y", "vg/" + pool})).ok(); }))
-          << removed.err;
-      // LVM of this guest leaves the nodes of what it removes to udev, which is not there.
-      Tool({"dmsetup", "mknodes"});
-      Tool({"vgmknodes", kGroup});
-    }
+    RemoveStore();
     UpgradeTest::TearDown();
-  }
-  static std::string StorePool() {
-    return Trim(Tool({"lvs", "--noheadings", "-o", "lv_name", "-S", "segtype=thin-pool", kGroup}).out);
   }
   int64_t Left() {
     const auto capacity = client().Capacity(TypeParameters("thin"));

@@ -56,15 +56,6 @@ class StoreRepairTest : public ThinStoreTest {
   Result<StoreRepairAnswer> Ask(bool dry_run = false) {
     return engine_->upkeep().RepairStore({.store = "fast", .dry_run = dry_run}, Soon());
   }
-  engine::World World() {
-    return fakes::FakeWorld{.lvm = lvm_,
-                            .dm = dm_,
-                            .erase = erase_,
-                            .mount = mount_,
-                            .clock = clock_,
-                            .thin = reader_,
-                            .thin_repair = repair_};
-  }
   bool IsRunning() { return (*dm_.ThinPool(PoolUuid())).has_value(); }
   void FallSick() {
     dm_.ChangeThinPool(PoolUuid(), [](dm::ThinPoolStatus& status) { status.needs_check = true; });

@@ -59,14 +59,16 @@ class ThinStoreTest : public testing::Test {
     config.pools = {{.name = "default", .group = "vg0"}};
     config.pools.front().stores = stores_;
     config.node = "node-1";
-    const fakes::FakeWorld world{.lvm = lvm_,
-                                 .dm = dm_,
-                                 .erase = erase_,
-                                 .mount = mount_,
-                                 .clock = clock_,
-                                 .thin = reader_,
-                                 .thin_repair = repair_};
-    engine_ = std::make_unique<Engine>(config, world, log_);
+    engine_ = std::make_unique<Engine>(config, World(), log_);
+  }
+  engine::World World() {
+    return fakes::FakeWorld{.lvm = lvm_,
+                            .dm = dm_,
+                            .erase = erase_,
+                            .mount = mount_,
+                            .clock = clock_,
+                            .thin = reader_,
+                            .thin_repair = repair_};
   }
   // The state after kill -9: everything in memory is lost, LVM and the kernel are unchanged.
   void Restart() {

@@ -1,0 +1,32 @@
+// The thin store of a test on real LVM, as LVM's commands show and remove it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/vm/fixture.h"
+
+namespace quarry::vm {
+
+// The name of the store's thin pool; empty: there is none.
+inline std::string StorePool() {
+  return Trim(Tool({"lvs", "--noheadings", "-o", "lv_name", "-S", "segtype=thin-pool", kGroup}).out);
+}
+
+// An administrator removes the store with all that is in it, if there is one: the group must be left empty.
+inline void RemoveStore() {
+  const std::string pool = StorePool();
+  if (pool.empty()) {
+    return;
+  }
+  Outcome removed;
+  EXPECT_TRUE(Eventually([&] {
+    return (removed = Tool({"lvremove", "-ff", "-y", std::string(kGroup) + "/" + pool})).ok();
+  })) << removed.err;
+  // LVM of this guest leaves the nodes of what it removes to udev, which is not there.
+  Tool({"dmsetup", "mknodes"});
+  Tool({"vgmknodes", kGroup});
+}
+
+}  // namespace quarry::vm
