@@ -32,9 +32,10 @@ from inventory import COMPILED_IN, InventoryError, go_modules, is_program, libra
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 PROGRAMS = ("quarryd", "quarryctl", "quarry-lvm")
 GATEWAY = "quarry-gateway"
-# What quarryd runs. LVM runs modprobe; the file systems are those of docs/parameters.
+# What quarryd runs. LVM runs modprobe, and thin_check and thin_repair as well; the file systems are those of
+# docs/filesystems.md.
 TOOLS = (
-    "lvm", "modprobe", "mkfs.ext4", "e2fsck", "resize2fs", "tune2fs", "mkfs.xfs", "xfs_growfs", "xfs_db", "mkfs.btrfs", "btrfs",
+    "lvm", "modprobe", "thin_check", "thin_repair", "mkfs.ext4", "e2fsck", "resize2fs", "tune2fs", "mkfs.xfs", "xfs_growfs", "xfs_db", "mkfs.btrfs", "btrfs",
     "btrfstune",
 )  # fmt: skip
 SETTINGS = ("/etc/mke2fs.conf",)  # without it mkfs.ext4 knows no features

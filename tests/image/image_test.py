@@ -20,6 +20,8 @@ PROGRAMS = {
     "quarryctl": ("--version", "quarryctl"),
     "lvm": ("version", "LVM version"),
     "modprobe": ("--version", "kmod"),
+    "thin_check": ("--help", "thin_check"),
+    "thin_repair": ("--help", "thin_repair"),
     "mkfs.ext4": ("-V", "mke2fs"),
     "e2fsck": ("-V", "e2fsck"),
     "resize2fs": ("-h", "resize2fs"),
@@ -135,6 +137,18 @@ class Image(unittest.TestCase):
                 )
                 self.assertIn(word, done.stdout + done.stderr)
         self.assertTrue(os.access(self.root / "usr/bin/quarry-lvm", os.X_OK))
+
+    def test_lvm_finds_the_programs_that_check_and_repair_thin_pools(self):
+        for name in ("thin_check", "thin_repair"):
+            setting = f"global/{name}_executable"
+            told = subprocess.run(
+                ["chroot", str(self.root), "/usr/sbin/lvm", "lvmconfig", "--typeconfig", "default", setting],
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            self.assertEqual(told.stdout.strip(), f'{name}_executable="/usr/sbin/{name}"')
+            self.assertTrue(os.access(self.root / f"usr/sbin/{name}", os.X_OK))
 
     def where(self, name):
         found = [f"/{folder}/{name}" for folder in ("usr/sbin", "usr/bin") if (self.root / folder / name).exists()]
