@@ -60,9 +60,13 @@ Status BlockEraser::Zero(int fd, const std::vector<OpenRange>& ranges, const Cal
   return fsync(fd) == 0 ? Ok() : Status(ErrnoError("flushing a thin store"));
 }
 
-Status BlockEraser::ZeroAndFree(int fd, Bytes offset, Bytes length, const Call& call) {
+Status BlockEraser::ZeroAndFree(int fd, int data, Bytes offset, Bytes length, const Call& call) {
+  QUARRY_TRY(call.Check("erasing a thin volume"));
+  QUARRY_TRY(ErasePiece(fd, EraseMethod::kZero, offset, length, "a thin volume"));
   // The zeroes must be on the disks before another volume can get the chunks.
-  QUARRY_TRY(Zero(fd, {{offset, length}}, call));
+  if (fsync(data) != 0) {
+    return ErrnoError("flushing a thin store");
+  }
   Status freed = ErasePiece(fd, EraseMethod::kDiscard, offset, length, "a thin volume");
   return !freed.has_value() && freed.error().code() == Code::kUnsupported ? Ok() : std::move(freed);
 }

@@ -22,7 +22,7 @@ class BlockEraser final : public EraseApi {
   Status Erase(const EraseRange& range, EraseMethod method, const Call& call,
                const std::function<void(Bytes)>& progress) override;
   Status Zero(int fd, const std::vector<OpenRange>& ranges, const Call& call) override;
-  Status ZeroAndFree(int fd, Bytes offset, Bytes length, const Call& call) override;
+  Status ZeroAndFree(int fd, int data, Bytes offset, Bytes length, const Call& call) override;
 };
 
 }  // namespace quarry::dm

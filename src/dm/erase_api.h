@@ -45,10 +45,13 @@ class EraseApi {
   // fsync). `fd` is writable. It is safe to repeat.
   virtual Status Zero(int fd, const std::vector<OpenRange>& ranges, const Call& call) = 0;
 
-  // Zeroes a range of an open thin device, flushes it, and then gives its chunks back to the pool
-  // (BLKZEROOUT, fsync, BLKDISCARD). Only whole chunks are given back, and none if the pool ignores discards,
-  // which is no error. `fd` is writable. It is safe to repeat.
-  virtual Status ZeroAndFree(int fd, Bytes offset, Bytes length, const Call& call) = 0;
+  // Zeroes a range of an open thin device, flushes the data device of its pool, which is open as `data`, and
+  // then gives the chunks back to the pool (BLKZEROOUT, fsync, BLKDISCARD). The data device, because dm-thin
+  // takes a flush for a write to the first chunk: if that is free, and the pool out of space, the flush waits
+  // for the space that it is to free. Only whole chunks are given back, and none if the pool ignores
+  // discards, which is no error. All chunks of the range are mapped, and the volume alone has them. `fd` is
+  // writable. It is safe to repeat.
+  virtual Status ZeroAndFree(int fd, int data, Bytes offset, Bytes length, const Call& call) = 0;
 };
 
 }  // namespace quarry::dm

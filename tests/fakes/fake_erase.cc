@@ -105,9 +105,12 @@ Status FakeErase::Zero(int fd, const std::vector<dm::OpenRange>& ranges, const C
   return Ok();
 }
 
-Status FakeErase::ZeroAndFree(int fd, Bytes offset, Bytes length, const Call& call) {
+Status FakeErase::ZeroAndFree(int fd, int data, Bytes offset, Bytes length, const Call& call) {
   QUARRY_TRY(call.Check("erasing"));
   QUARRY_TRY(faults.Check("ZeroAndFree"));
+  if (fcntl(data, F_GETFD) < 0) {
+    return ErrnoError("flushing a thin store");
+  }
   const int failed = fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                                static_cast<off_t>(offset.value), static_cast<off_t>(length.value));
   return failed == 0 ? Ok() : Status(ErrnoError("erasing a thin volume"));

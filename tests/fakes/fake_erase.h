@@ -41,7 +41,7 @@ class FakeErase final : public dm::EraseApi {
                const std::function<void(Bytes)>& progress) override;
   // Makes a hole in the file of the device. Fault: "ZeroAndFree".
   Status Zero(int fd, const std::vector<dm::OpenRange>& ranges, const Call& call) override;
-  Status ZeroAndFree(int fd, Bytes offset, Bytes length, const Call& call) override;
+  Status ZeroAndFree(int fd, int data, Bytes offset, Bytes length, const Call& call) override;
 
   Faults faults;
 

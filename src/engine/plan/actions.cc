@@ -514,7 +514,8 @@ std::string NamesOf(const std::vector<CutMember>& members, std::string CutMember
 
 Status ZeroThin(const ZeroThinAction& a, const World& world, const Call& call) {
   QUARRY_ASSIGN(const UniqueFd fd, world.dm.Open(a.dm_uuid, O_RDWR | O_EXCL));
-  return world.erase.ZeroAndFree(fd.get(), a.offset, a.length, call);
+  QUARRY_ASSIGN(const UniqueFd data, world.dm.Open(a.data_uuid, O_RDONLY));
+  return world.erase.ZeroAndFree(fd.get(), data.get(), a.offset, a.length, call);
 }
 
 Status Check(const CheckFilesystemAction& a, const World& world, const Call& call) {

@@ -112,6 +112,7 @@ struct ZeroStoreAction {
 // Zeroes bytes of a thin volume that were mapped a moment ago, and gives the chunks back to the pool.
 struct ZeroThinAction {
   std::string group, name, dm_uuid;
+  std::string data_uuid;  // dm-uuid of the data device of the store
   Bytes offset, length;
 };
 // Reads the result of a repair back: no leg is on a missing disk or on the PV `left`, and no two legs share a

@@ -141,7 +141,8 @@ Result<dm::EraseMethod> ClearThin(const World& world, const Held& held, const Er
                                   const Call& call, const std::function<void()>& begins) {
   const lvm::VolumeGroup& group = *held.group.snapshot;
   QUARRY_TRY(lvm::IsAloneInPool(group, *held.lv));
-  QUARRY_TRY(HealthyPool(group, *group.FindLv(held.lv->pool), world.dm));
+  const lvm::LogicalVolume& pool = *group.FindLv(held.lv->pool);
+  QUARRY_TRY(HealthyPool(group, pool, world.dm));
   const std::string uuid = lvm::DmUuid(group.uuid, held.lv->uuid);
   QUARRY_ASSIGN(const auto device, world.dm.Find(uuid));
   if (!device.has_value() || piece.range.offset + piece.range.length > held.lv->size) {
@@ -152,8 +153,9 @@ Result<dm::EraseMethod> ClearThin(const World& world, const Held& held, const Er
   if (begins) {
     begins();
   }
+  const std::string data = DmUuidOf(group, *lvm::PartsOfPool(group, pool)->data);
   QUARRY_TRY(
-      Execute({ZeroThinAction{group.name, held.lv->name, uuid, piece.range.offset, piece.range.length}},
+      Execute({ZeroThinAction{group.name, held.lv->name, uuid, data, piece.range.offset, piece.range.length}},
               world, call));
   return dm::EraseMethod::kZero;
 }
