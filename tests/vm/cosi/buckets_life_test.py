@@ -214,8 +214,13 @@ class BucketsLife(unittest.TestCase):
         self.assertEqual(s3.put("photos", "meanwhile", b"1").status, 200)
         self.start()
         self.assertEqual(s3.get("photos", "meanwhile").body, b"1")
-        self.assertTrue(bucket("list")["buckets"][0]["serving"])
+        wait_for("quarryd has looked at the bucket", self.is_shown_serving)
         self.assertEqual(s3.put("photos", "later").status, 200)
+
+    def is_shown_serving(self):
+        # The status is 1 while a bucket has a problem.
+        listed = subprocess.run(["quarryctl", "bucket", "list", "--json"], capture_output=True, text=True).stdout
+        return json.loads(listed)["buckets"][0]["serving"]
 
     def test_52_a_full_bucket_can_be_revoked(self):
         mount = next((BASE / "volumes").iterdir())
