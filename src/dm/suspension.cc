@@ -66,6 +66,70 @@ Status Suspension::End() {
   return resumed;
 }
 
+Suspensions::Suspensions(DmApi& dm, std::chrono::milliseconds limit, size_t most) : dm_(dm), limit_(limit) {
+  suspended_.reserve(most);
+  watcher_ = std::jthread([this](const std::stop_token& stop) { Watch(stop); });
+}
+
+void Suspensions::Watch(const std::stop_token& stop) {
+  MutexLock lock(mutex_);
+  const auto begun = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return until_.has_value(); };
+  if (!changed_.wait(lock, stop, begun)) {
+    return;
+  }
+  const auto ended = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !until_.has_value(); };
+  if (!changed_.wait_until(lock, stop, SteadyTime(*until_), ended) && !stop.stop_requested()) {
+    late_ = true;
+    suspended_.clear();
+  }
+}
+
+Status Suspensions::CheckLimit() const {
+  return late_ ? Status(Error(
+                     Code::kTimeout,
+                     fmt::format("devices were suspended for {} ms, which is the limit", limit_.count())))
+               : Ok();
+}
+
+Status Suspensions::Check() {
+  const MutexLock lock(mutex_);
+  return CheckLimit();
+}
+
+Status Suspensions::Add(std::string uuid, FileSystemLock lock, const Call& call) {
+  {
+    const MutexLock hold(mutex_);
+    QUARRY_TRY(CheckLimit());
+    if (!until_.has_value()) {
+      until_ = std::chrono::steady_clock::now() + limit_;
+      changed_.notify_all();
+    }
+  }
+  QUARRY_ASSIGN(Suspension one, Suspension::Begin(dm_, std::move(uuid), lock, call));
+  const MutexLock hold(mutex_);
+  QUARRY_TRY(CheckLimit());  // `one` is resumed then
+  suspended_.push_back(std::move(one));
+  return Ok();
+}
+
+Status Suspensions::End() {
+  const MutexLock lock(mutex_);
+  QUARRY_TRY(CheckLimit());
+  Status resumed = Ok();
+  for (Suspension& one : suspended_) {
+    Status ended = one.End();
+    resumed = resumed.has_value() ? std::move(ended) : resumed;
+  }
+  return resumed;
+}
+
+void Suspensions::Abandon() {
+  const MutexLock lock(mutex_);
+  suspended_.clear();
+  until_.reset();
+  changed_.notify_all();
+}
+
 void Suspension::EndInAnyCase() {
   constexpr int kTries = 10;
   for (int i = 0; i < kTries && !End().has_value(); ++i) {

@@ -2,6 +2,7 @@
 // promised byte can still be written; no byte of a deleted one is on any disk. Needs four disks.
 #include <fcntl.h>
 #include <grpcpp/create_channel.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -418,7 +419,88 @@ TEST_P(GroupKilledTest, InTheMiddleOfACutLeavesNoMemberAndNothingSuspended) {
   EXPECT_TRUE(IsEmptyStore());
 }
 
+// Copies a file again and again, as a program does that writes from mapped memory: while the kernel writes,
+// it reads the pages that are not in memory.
+class Copier {
+ public:
+  Copier(std::string from, std::string to)
+      : from_(std::move(from)),
+        to_(std::move(to)),
+        thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+  uint64_t turns() const { return turns_; }
+
+ private:
+  void Run(const std::stop_token& stop) {
+    const UniqueFd from(open(from_.c_str(), O_RDONLY | O_CLOEXEC));
+    const UniqueFd to(open(to_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    while (!stop.stop_requested()) {
+      posix_fadvise(from.get(), 0, 0, POSIX_FADV_DONTNEED);
+      void* const bytes = mmap(nullptr, kLength, PROT_READ, MAP_SHARED, from.get(), 0);
+      if (bytes == MAP_FAILED || madvise(bytes, kLength, MADV_RANDOM) != 0 ||
+          pwrite(to.get(), bytes, kLength, 0) != static_cast<ssize_t>(kLength)) {
+        perror("copying");
+        return;
+      }
+      munmap(bytes, kLength);
+      ++turns_;
+    }
+  }
+
+  static constexpr size_t kLength = 4 << 20;
+  const std::string from_, to_;
+  std::atomic<uint64_t> turns_ = 0;
+  std::jthread thread_;
+};
+
+class GroupCopiedTest : public GroupSnapshotsTest {};
+
+// A write to one member waits for a page of the other, which the cut has suspended, and the freeze of the
+// first waits for that write.
+TEST_P(GroupCopiedTest, ACutEndsWhileSomebodyCopiesFromOneMemberToAnother) {
+  ASSERT_NO_FATAL_FAILURE(StartWith("raid1"));
+  v1::CreateVolumeGroupSnapshotRequest request;
+  std::vector<v1::Volume> volumes;
+  for (const char* const name : {"one", "two"}) {
+    volumes.push_back(MustCreate({name, TypeParameters("thin"), MountCapability("ext4"), 40 * kMi}));
+    ASSERT_FALSE(HasFailure());
+    ASSERT_NO_FATAL_FAILURE(Use(volumes.back(), name, MountCapability("ext4")));
+    ASSERT_OK(WritePattern(TargetPath(name) + "/from", 5, 4 << 20));
+    request.add_source_volume_ids(volumes.back().volume_id());
+  }
+  {
+    const Copier there(TargetPath("one") + "/from", TargetPath("two") + "/to");
+    const Copier back(TargetPath("two") + "/from", TargetPath("one") + "/to");
+    ASSERT_TRUE(Eventually([&] { return there.turns() > 2 && back.turns() > 2; }));
+    for (int round = 0; round < 4; ++round) {
+      request.set_name("group " + std::to_string(round));
+      const auto made = Ask(&v1::GroupController::Stub::CreateVolumeGroupSnapshot, request);
+      printf("  round %d: %s\n", round, made.ok() ? "made" : made.text().c_str());
+      EXPECT_TRUE(made.ok() || made.code() == grpc::StatusCode::UNAVAILABLE) << made.text();
+      const uint64_t turns = there.turns();
+      const uint64_t others = back.turns();
+      EXPECT_TRUE(Eventually([&] { return there.turns() > turns + 1 && back.turns() > others + 1; }));
+      EXPECT_FALSE(AnySuspended());
+      if (made.ok()) {
+        v1::DeleteVolumeGroupSnapshotRequest gone;
+        gone.set_group_snapshot_id(made.value.group_snapshot().group_snapshot_id());
+        for (const v1::Snapshot& member : made.value.group_snapshot().snapshots()) {
+          gone.add_snapshot_ids(member.snapshot_id());
+        }
+        EXPECT_OK(Ask(&v1::GroupController::Stub::DeleteVolumeGroupSnapshot, gone));
+      }
+    }
+  }
+  for (const char* const name : {"one", "two"}) {
+    EXPECT_OK(CheckPattern(TargetPath(name) + "/from", 5, 4 << 20));
+    EXPECT_OK(CheckPattern(TargetPath(name) + "/to", 5, 4 << 20));
+  }
+  End(volumes[0], "one");
+  End(volumes[1], "two");
+  EXPECT_TRUE(IsEmptyStore());
+}
+
 INSTANTIATE_TEST_SUITE_P(Once, GroupKilledTest, testing::Values(0));
+INSTANTIATE_TEST_SUITE_P(Once, GroupCopiedTest, testing::Values(0));
 INSTANTIATE_TEST_SUITE_P(Few, GroupSnapshotsTest, testing::Values(3));
 INSTANTIATE_TEST_SUITE_P(Many, GroupSnapshotsTest, testing::Values(50));
 

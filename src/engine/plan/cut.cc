@@ -104,15 +104,15 @@ Status WriteBack(const lvm::VolumeGroup& group, const CutAction& cut, const Worl
 
 // A file system that its user has frozen is quiet already, and some kernels cannot freeze it again. It says
 // the same while it is being frozen or thawed, so it is asked several times.
-Result<dm::Suspension> Suspend(const Pair& pair, dm::DmApi& dm, const Call& call) {
+Status Suspend(const Pair& pair, dm::Suspensions& suspended, const Call& call) {
   for (int attempt = 0; attempt < kFreezes; ++attempt) {
-    auto suspended = dm::Suspension::Begin(dm, pair.origin_device, dm::FileSystemLock::kTake, call);
-    if (suspended.has_value() || suspended.error().code() != Code::kPrecondition) {
-      return suspended;
+    Status done = suspended.Add(pair.origin_device, dm::FileSystemLock::kTake, call);
+    if (done.has_value() || done.error().code() != Code::kPrecondition) {
+      return done;
     }
     Sleep(call.stop, kPause);
   }
-  return dm::Suspension::Begin(dm, pair.origin_device, dm::FileSystemLock::kSkip, call);
+  return suspended.Add(pair.origin_device, dm::FileSystemLock::kSkip, call);
 }
 
 // What origins have that are not active. Nobody can write to them while LVM's lock is held.
@@ -133,19 +133,17 @@ Status MeasureInactive(const lvm::VolumeGroup& group, const lvm::LogicalVolume& 
     }
     pair.mapped = *bytes;
   }
-  return Ok();
+  return hold.Check();
 }
 
 // From the first suspension to the last resume. Touches no disk but through the pool.
-Status CutNow(const CutAction& cut, const std::string& pool, std::vector<Pair>& pairs, const World& world,
-              CutResult& result, const Call& call) {
-  std::vector<dm::Suspension> suspended;
-  suspended.reserve(pairs.size());
+Status CutNow(const CutAction& cut, const lvm::VolumeGroup& group, const std::string& pool,
+              std::vector<Pair>& pairs, dm::Suspensions& suspended, const World& world, CutResult& result,
+              const Call& call) {
   std::set<std::string> origins;
   for (const Pair& pair : pairs) {
     if (pair.active && origins.insert(pair.origin_device).second) {
-      QUARRY_ASSIGN(dm::Suspension one, Suspend(pair, world.dm, call));
-      suspended.push_back(std::move(one));
+      QUARRY_TRY(Suspend(pair, suspended, call));
     }
   }
   result.time =
@@ -159,7 +157,7 @@ Status CutNow(const CutAction& cut, const std::string& pool, std::vector<Pair>& 
       }
       pair.mapped = status->mapped;
     }
-    sum = sum + pair.mapped;
+    sum = sum + ToBytes(CeilToExtents(pair.mapped, group.extent_size), group.extent_size);
   }
   if (cut.most_mapped.has_value() && sum > *cut.most_mapped) {
     return Error(Code::kNoSpace, fmt::format("the store has {} for it, and {} are needed",
@@ -167,15 +165,11 @@ Status CutNow(const CutAction& cut, const std::string& pool, std::vector<Pair>& 
   }
   for (Pair& pair : pairs) {
     QUARRY_TRY(call.Check("cutting"));
+    QUARRY_TRY(suspended.Check());
     QUARRY_TRY(world.dm.SendToPool(pool, dm::CreateSnap{IdOf(*pair.placeholder), IdOf(*pair.origin)}));
     pair.done = true;
   }
-  Status resumed = Ok();
-  for (dm::Suspension& one : suspended) {
-    Status ended = one.End();
-    resumed = resumed.has_value() ? std::move(ended) : resumed;
-  }
-  return resumed;
+  return suspended.End();
 }
 
 // The devices are there, with the bytes of their origins.
@@ -191,7 +185,7 @@ Status Prove(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool, cons
     }
     result.mapped.push_back(*bytes);
   }
-  return Ok();
+  return hold.Check();
 }
 
 // `begun`: set once a placeholder may have bytes.
@@ -224,6 +218,7 @@ Status CutOnce(const CutAction& cut, const World& world, bool& begun, const Call
   const std::string uuid = lvm::DmUuid(group.uuid, pool->uuid);
   QUARRY_TRY(MeasureInactive(group, *pool, pairs, world, call));
   QUARRY_TRY(WriteBack(group, cut, world, call));  // what was written while LVM's lock was waited for
+  dm::Suspensions suspended(world.dm, kLongestStall, pairs.size());
   const dm::LockedMemory locked;
   CutResult result;
   for (const Pair& pair : pairs) {
@@ -232,8 +227,9 @@ Status CutOnce(const CutAction& cut, const World& world, bool& begun, const Call
       return gone;
     }
   }
-  Status done = CutNow(cut, uuid, pairs, world, result, call.Within(kLongestStall));
+  Status done = CutNow(cut, group, uuid, pairs, suspended, world, result, call.Within(kLongestStall));
   if (!done.has_value()) {
+    suspended.Abandon();
     begun = std::ranges::any_of(pairs, &Pair::done);
     // LVM's text names devices that the pool does not have: they become blank again, and are removed as any
     // blank volume. If that fails, they are removed all the same.
@@ -258,16 +254,18 @@ Status Cut(const CutAction& cut, const World& world, const Call& call) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     bool begun = false;
     Status done = CutOnce(cut, world, begun, call);
-    if (done.has_value() || begun || done.error().code() != Code::kTimeout ||
-        !call.Check("cutting").has_value()) {
+    if (done.has_value() || done.error().code() != Code::kTimeout || !call.Check("cutting").has_value()) {
       return done;
+    }
+    if (begun) {
+      break;
     }
   }
   return Error(
       Code::kUnavailable,
-      fmt::format("writers to the volumes would have waited for more than {} s, each of {} times: try "
-                  "again when there is less to write back",
-                  kLongestStall.count(), kAttempts));
+      fmt::format("writers to the volumes would have waited for more than {} s: try again when there is less "
+                  "to write back, and nobody copies from one of the volumes to another",
+                  kLongestStall.count()));
 }
 
 }  // namespace quarry::engine

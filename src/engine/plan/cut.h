@@ -12,7 +12,8 @@ namespace quarry::engine {
 // origins are resumed. File systems are written back first, and frozen by the suspension. Then it is proven
 // that the pool has the new devices.
 //
-// Writers wait for at most about 2 seconds (kLongestStall), unless a disk does not answer. A process that is
+// Writers wait for at most about 2 seconds (kLongestStall), unless a disk does not answer, or, where a write
+// to one volume takes longer than that by itself, other writers to the same volume for it. A process that is
 // killed leaves the origins suspended until the next start resumes them. After any failure the placeholders
 // have no bytes, or all of them, or no device; they bear the tags of deleted volumes, and the eraser sees to
 // them.

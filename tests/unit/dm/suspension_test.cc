@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <string>
+#include <thread>
+
 #include "tests/fakes/fake_dm.h"
 
 namespace quarry::dm {
@@ -60,6 +64,77 @@ class StoppingDm final : public fakes::FakeDm {
   }
   std::stop_source stop;
 };
+
+// As the kernel if a write to the other device waits for a page of the first one.
+class WaitingDm final : public fakes::FakeDm {
+ public:
+  Status Suspend(const std::string& uuid, FileSystemLock lock) override {
+    while (waits && uuid == kOther && Find(kUuid).value()->suspended) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return FakeDm::Suspend(uuid, lock);
+  }
+  bool waits = true;
+};
+
+class SuspensionsTest : public ::testing::Test {
+ protected:
+  SuspensionsTest() {
+    dm_.AddDevice(kUuid, "vg-one", kMiB);
+    dm_.AddDevice(kOther, "vg-two", kMiB);
+  }
+  static Status Add(Suspensions& all, const char* uuid) {
+    return all.Add(uuid, FileSystemLock::kTake, CallWithin(std::chrono::seconds(30)));
+  }
+  bool IsSuspended(const char* uuid) { return dm_.Find(uuid).value()->suspended; }
+
+  WaitingDm dm_;
+};
+
+TEST_F(SuspensionsTest, ASuspendThatWaitsForAnotherOneEnds) {
+  Suspensions all(dm_, std::chrono::milliseconds(50), 2);
+  ASSERT_TRUE(Add(all, kUuid).has_value());
+  EXPECT_TRUE(IsSuspended(kUuid));
+  const Status waited = Add(all, kOther);
+  ASSERT_FALSE(waited.has_value());
+  EXPECT_EQ(waited.error().code(), Code::kTimeout);
+  EXPECT_FALSE(IsSuspended(kUuid));
+  EXPECT_FALSE(IsSuspended(kOther));
+  EXPECT_EQ(Add(all, kUuid).error().code(), Code::kTimeout);
+  EXPECT_EQ(all.Check().error().code(), Code::kTimeout);
+  EXPECT_EQ(all.End().error().code(), Code::kTimeout);
+  EXPECT_FALSE(IsSuspended(kUuid));
+}
+
+TEST_F(SuspensionsTest, TheEndSaysWhetherTheLimitWasKept) {
+  dm_.waits = false;
+  {
+    Suspensions kept(dm_, std::chrono::seconds(30), 2);
+    ASSERT_TRUE(Add(kept, kUuid).has_value());
+    ASSERT_TRUE(Add(kept, kOther).has_value());
+    EXPECT_TRUE(kept.Check().has_value());
+    EXPECT_TRUE(kept.End().has_value());
+    EXPECT_FALSE(IsSuspended(kUuid));
+    EXPECT_FALSE(IsSuspended(kOther));
+  }
+  Suspensions late(dm_, std::chrono::milliseconds(20), 2);
+  ASSERT_TRUE(Add(late, kUuid).has_value());
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_FALSE(IsSuspended(kUuid));
+  EXPECT_EQ(late.End().error().code(), Code::kTimeout);
+}
+
+TEST_F(SuspensionsTest, WhatIsNotEndedIsResumedAtTheEndOfItsLife) {
+  {
+    Suspensions all(dm_, std::chrono::seconds(30), 1);
+    ASSERT_TRUE(Add(all, kUuid).has_value());
+    dm_.faults.FailNth("Resume", 1, Error(Code::kUnavailable, "no memory"));
+    EXPECT_EQ(all.End().error().code(), Code::kUnavailable);
+    EXPECT_TRUE(IsSuspended(kUuid));
+  }
+  EXPECT_FALSE(IsSuspended(kUuid));
+  const Suspensions unused(dm_, std::chrono::seconds(30), 1);
+}
 
 TEST_F(SuspensionTest, ADeviceThatWasSuspendedTooLateIsResumed) {
   StoppingDm dm;
