@@ -83,14 +83,14 @@ Result<std::optional<Bytes>> BytesOfDevice(std::shared_ptr<BlockSource> metadata
   return std::optional(Bytes{device->mapped_blocks * block});
 }
 
-Result<MappedRanges> FindMapped(const std::string& path, DeviceId id, Bytes from, size_t most,
+Result<MappedRanges> FindMapped(const std::string& path, DeviceId id, Bytes from, const WalkLimit& limit,
                                 const Call& call) {
   QUARRY_ASSIGN(std::shared_ptr<BlockSource> metadata, OpenMetadataDevice(path));
-  return FindMapped(std::move(metadata), id, from, most, call).Context(path);
+  return FindMapped(std::move(metadata), id, from, limit, call).Context(path);
 }
 
-Result<MappedRanges> FindMapped(std::shared_ptr<BlockSource> metadata, DeviceId id, Bytes from, size_t most,
-                                const Call& call) {
+Result<MappedRanges> FindMapped(std::shared_ptr<BlockSource> metadata, DeviceId id, Bytes from,
+                                const WalkLimit& limit, const Call& call) {
   QUARRY_ASSIGN(MetadataReader reader, MetadataReader::Open(std::move(metadata), Root::kHeld, call));
   QUARRY_ASSIGN(const Device device, reader.FindDevice(id, call));
   const uint64_t block = reader.superblock().data_block_size.value;
@@ -99,10 +99,19 @@ Result<MappedRanges> FindMapped(std::shared_ptr<BlockSource> metadata, DeviceId 
   MappedRanges out{.whole = true, .was_shared = device.snapshotted_time > device.creation_time};
   QUARRY_ASSIGN(const MetadataReader::DeviceTree tree, reader.FindTree(id, call));
   TreeCursor cursor = reader.Mappings(tree, from.value / block);
-  while (true) {
-    QUARRY_ASSIGN(const bool more, cursor.ToEntry(call));
-    if (!more) {
-      return out;
+  while (!cursor.at_end()) {
+    if (cursor.at_node()) {
+      if (reader.reads() >= limit.reads && !out.ranges.empty()) {
+        out.whole = false;
+        break;
+      }
+      Status entered = cursor.Enter(call);
+      if (!entered.has_value() && entered.error().code() == Code::kTimeout && !out.ranges.empty()) {
+        out.whole = false;  // slow disks get on, too
+        break;
+      }
+      QUARRY_TRY(std::move(entered));
+      continue;
     }
     QUARRY_TRY(reader.DataBlock(cursor));
     // The kernel's own rule for a chunk that a write would copy (__snapshotted_since).
@@ -110,23 +119,32 @@ Result<MappedRanges> FindMapped(std::shared_ptr<BlockSource> metadata, DeviceId 
     const Bytes at{cursor.key() * block};
     if (!out.ranges.empty() && out.ranges.back().end() == at) {
       out.ranges.back().length = out.ranges.back().length + Bytes{block};
-    } else if (out.ranges.size() == most) {
+    } else if (out.ranges.size() == limit.ranges) {
       out.whole = false;
-      return out;
+      break;
     } else {
       out.ranges.push_back({at, {block}});
     }
     cursor.Skip();
   }
+  out.end = out.ranges.empty() ? from : out.ranges.back().end();
+  return out;
 }
 
 Result<std::optional<Bytes>> PoolReader::Device(const std::string& metadata, uint32_t id, const Call& call) {
   return BytesOfDevice(metadata, id, call);
 }
 
-Result<MappedRanges> PoolReader::Mapped(const std::string& metadata, uint32_t id, Bytes from, size_t most,
-                                        const Call& call) {
-  return FindMapped(metadata, id, from, most, call);
+Result<uint64_t> PoolReader::CreationTime(const std::string& metadata, uint32_t id, const Call& call) {
+  QUARRY_ASSIGN(std::shared_ptr<BlockSource> source, OpenMetadataDevice(metadata));
+  QUARRY_ASSIGN(MetadataReader reader, MetadataReader::Open(std::move(source), Root::kHeld, call));
+  QUARRY_ASSIGN(const thin::Device device, reader.FindDevice(id, call));
+  return device.creation_time;
+}
+
+Result<MappedRanges> PoolReader::Mapped(const std::string& metadata, uint32_t id, Bytes from,
+                                        const WalkLimit& limit, const Call& call) {
+  return FindMapped(metadata, id, from, limit, call);
 }
 
 Result<OwnRanges> PoolReader::Exclusive(const std::string& metadata, uint32_t id, Bytes from, size_t most,

@@ -54,10 +54,10 @@ Result<std::optional<Bytes>> BytesOfDevice(const std::string& path, DeviceId id,
 Result<std::optional<Bytes>> BytesOfDevice(std::shared_ptr<BlockSource> metadata, DeviceId id,
                                            const Call& call);
 
-// At most `most` ranges (not 0) at or behind `from` where the device has data. kNotFound: no such device.
-Result<MappedRanges> FindMapped(const std::string& path, DeviceId id, Bytes from, size_t most,
+// The ranges at or behind `from` where the device has data. kNotFound: no such device.
+Result<MappedRanges> FindMapped(const std::string& path, DeviceId id, Bytes from, const WalkLimit& limit,
                                 const Call& call);
-Result<MappedRanges> FindMapped(std::shared_ptr<BlockSource> metadata, DeviceId id, Bytes from, size_t most,
-                                const Call& call);
+Result<MappedRanges> FindMapped(std::shared_ptr<BlockSource> metadata, DeviceId id, Bytes from,
+                                const WalkLimit& limit, const Call& call);
 
 }  // namespace quarry::thin

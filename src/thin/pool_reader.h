@@ -13,7 +13,8 @@ class PoolReader final : public PoolReaderApi {
   Result<std::map<uint32_t, Bytes>> ExclusiveBytes(const std::string& metadata, std::span<const uint32_t> ids,
                                                    const Call& call) override;
 
-  Result<MappedRanges> Mapped(const std::string& metadata, uint32_t id, Bytes from, size_t most,
+  Result<uint64_t> CreationTime(const std::string& metadata, uint32_t id, const Call& call) override;
+  Result<MappedRanges> Mapped(const std::string& metadata, uint32_t id, Bytes from, const WalkLimit& limit,
                               const Call& call) override;
   Result<OwnRanges> Exclusive(const std::string& metadata, uint32_t id, Bytes from, size_t most,
                               const Call& call) override;

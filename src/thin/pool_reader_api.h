@@ -26,7 +26,8 @@ struct ByteRange {
 // Where a thin device has bytes of its own.
 struct MappedRanges {
   std::vector<ByteRange> ranges;  // of the thin device: ascending, whole chunks, never adjacent
-  bool whole = false;             // nothing is mapped behind the last range
+  Bytes end;                      // all before this is in `ranges`. The next call goes on from here.
+  bool whole = false;             // nothing is mapped behind `end`
   // A snapshot was made of the device since it was made, or the kernel would copy one of these ranges at a
   // write. A write to such a device may go to a new chunk, and leave the old one as it was. The same holds
   // for a snapshot itself, which metadata do not show.
@@ -74,10 +75,13 @@ class PoolReaderApi {
                                                            std::span<const uint32_t> ids,
                                                            const Call& call) = 0;
 
+  // The pool's time when the device was made, which each snapshot in the pool advances. So a snapshot is
+  // newer than another one if it has the greater time.
+  virtual Result<uint64_t> CreationTime(const std::string& metadata, uint32_t id, const Call& call) = 0;
 
-  // At most `most` ranges at or behind `from`.
-  virtual Result<MappedRanges> Mapped(const std::string& metadata, uint32_t id, Bytes from, size_t most,
-                                      const Call& call) = 0;
+  // The ranges at or behind `from`. If `call` ends in time (kTimeout) when there are some, those.
+  virtual Result<MappedRanges> Mapped(const std::string& metadata, uint32_t id, Bytes from,
+                                      const WalkLimit& limit, const Call& call) = 0;
 
   // At most `most` ranges at or behind `from`. Takes as long as reading the mappings of all devices
   // (exclusive.h). What is exclusive stays so while the device exists, is not written to, and no snapshot is

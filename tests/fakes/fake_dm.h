@@ -62,6 +62,7 @@ class FakeDm : public dm::DmApi {
   void SetThinMetadata(const std::string& pool, const std::string& metadata_uuid);
   // As PoolReaderApi. `metadata`: the node of that device.
   Result<std::optional<Bytes>> BytesOfThin(const std::string& metadata, dm::ThinId id);
+  Result<uint64_t> CreationTimeOfThin(const std::string& metadata, dm::ThinId id);
   Result<thin::MappedRanges> MappedOfThin(const std::string& metadata, dm::ThinId id, Bytes from,
                                           size_t most);
   Result<thin::OwnRanges> ExclusiveOfThin(const std::string& metadata, dm::ThinId id, Bytes from,

@@ -207,12 +207,14 @@ thin::WalkedRanges FakeThinPool::Walked(std::optional<dm::ThinId> older, dm::Thi
 }
 
 int FakeThinPool::Create(dm::ThinId id) {
-  return thins_.try_emplace(id, Thin{MakeFakeFile(fmt::format("dm:thin{}", id)), {}}).second ? 0 : EEXIST;
+  return thins_.try_emplace(id, Thin{MakeFakeFile(fmt::format("dm:thin{}", id)), {}, time_}).second ? 0
+                                                                                                    : EEXIST;
 }
 
 int FakeThinPool::Snapshot(dm::ThinId id, dm::ThinId origin) {
   if (const auto from = thins_.find(origin); from != thins_.end() && !thins_.contains(id)) {
     Settle();
+    ++time_;
     Create(id);
     Thin& made = thins_.at(id);
     CopySparse(from->second.file.get(), made.file.get());
@@ -347,6 +349,13 @@ Result<std::optional<Bytes>> FakeDm::BytesOfThin(const std::string& metadata, dm
   return pool->FileOf(id) >= 0 ? std::optional(pool->StatusOf(id).mapped) : std::nullopt;
 }
 
+Result<uint64_t> FakeDm::CreationTimeOfThin(const std::string& metadata, dm::ThinId id) {
+  const std::lock_guard lock(mutex_);
+  QUARRY_ASSIGN(const FakeThinPool* const pool, ReservedPool(metadata));
+  return pool->FileOf(id) >= 0 ? Result<uint64_t>(pool->CreationTime(id))
+                               : Error(Code::kNotFound, fmt::format("no thin device {}", id));
+}
+
 Result<thin::OwnRanges> FakeDm::ExclusiveOfThin(const std::string& metadata, dm::ThinId id, Bytes from,
                                                 size_t most) {
   const std::lock_guard lock(mutex_);
@@ -379,6 +388,7 @@ Result<thin::MappedRanges> FakeDm::MappedOfThin(const std::string& metadata, dm:
     out.ranges.resize(most);
     out.whole = false;
   }
+  out.end = out.ranges.empty() ? from : out.ranges.back().end();
   return out;
 }
 

@@ -42,6 +42,7 @@ class FakeThinPool {
   thin::WalkedRanges Walked(std::optional<dm::ThinId> older, dm::ThinId target, Bytes from,
                             const thin::WalkLimit& limit);
   bool WasShared(dm::ThinId id) const { return shared_.contains(id); }
+  uint64_t CreationTime(dm::ThinId id) const { return thins_.at(id).time; }
   // 0 or errno, as the kernel's. `active`: the device that the message deletes is.
   int Take(const dm::PoolMessage& message, bool active);
 
@@ -57,6 +58,7 @@ class FakeThinPool {
   struct Thin {
     UniqueFd file;
     std::map<uint64_t, uint64_t> blocks;  // data block of each chunk, as of the last Settle()
+    uint64_t time;                        // that of the pool when the device was made
   };
   // The chunks of the file that have data, ascending.
   std::vector<uint64_t> MappedChunks(const Thin& thin) const;
@@ -70,6 +72,7 @@ class FakeThinPool {
   Bytes chunk_;
   uint64_t data_total_;
   uint64_t next_block_ = 0;
+  uint64_t time_ = 0;
   std::map<dm::ThinId, Thin> thins_;
   std::set<dm::ThinId> shared_;
 };

@@ -26,10 +26,16 @@ class FakePoolReader final : public thin::PoolReaderApi {
     QUARRY_TRY(faults.Check("Device"));
     return dm_.BytesOfThin(metadata, id);
   }
-  Result<thin::MappedRanges> Mapped(const std::string& metadata, uint32_t id, Bytes from, size_t most,
-                                    const Call& /*call*/) override {
+  Result<uint64_t> CreationTime(const std::string& metadata, uint32_t id, const Call& /*call*/) override {
+    return dm_.CreationTimeOfThin(metadata, id);
+  }
+  Result<thin::MappedRanges> Mapped(const std::string& metadata, uint32_t id, Bytes from,
+                                    const thin::WalkLimit& limit, const Call& /*call*/) override {
     QUARRY_TRY(faults.Check("Mapped"));
-    return dm_.MappedOfThin(metadata, id, from, most);
+    if (on_mapped_) {
+      on_mapped_();
+    }
+    return dm_.MappedOfThin(metadata, id, from, limit.ranges);
   }
   Result<thin::OwnRanges> Exclusive(const std::string& metadata, uint32_t id, Bytes from, size_t most,
                                     const Call& /*call*/) override {
@@ -58,6 +64,8 @@ class FakePoolReader final : public thin::PoolReaderApi {
     return dm_.DifferenceOfThins(metadata, base, target, from, Capped(limit));
   }
 
+  // Called before each answer of Mapped().
+  void OnMapped(std::function<void()> hook) { on_mapped_ = std::move(hook); }
   // Called before each answer of Exclusive().
   void OnExclusive(std::function<void()> hook) { on_exclusive_ = std::move(hook); }
 
@@ -102,7 +110,7 @@ class FakePoolReader final : public thin::PoolReaderApi {
   }
 
   FakeDm& dm_;
-  std::function<void()> on_exclusive_, on_walk_;
+  std::function<void()> on_mapped_, on_exclusive_, on_walk_;
   uint64_t most_reads_ = UINT64_MAX;
 };
 

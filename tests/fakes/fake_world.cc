@@ -41,8 +41,11 @@ class NoMetadata final : public thin::PoolReaderApi {
                                                    const Call& /*call*/) override {
     return Error(Code::kUnavailable, metadata + ": this test has no thin pools");
   }
+  Result<uint64_t> CreationTime(const std::string& metadata, uint32_t /*id*/, const Call& /*call*/) override {
+    return Error(Code::kUnavailable, metadata + ": this test has no thin pools");
+  }
   Result<thin::MappedRanges> Mapped(const std::string& metadata, uint32_t /*id*/, Bytes /*from*/,
-                                    size_t /*most*/, const Call& /*call*/) override {
+                                    const thin::WalkLimit& /*limit*/, const Call& /*call*/) override {
     return Error(Code::kUnavailable, metadata + ": this test has no thin pools");
   }
   Result<thin::OwnRanges> Exclusive(const std::string& metadata, uint32_t /*id*/, Bytes /*from*/,

@@ -61,10 +61,6 @@ Status CheckPair(const Record& base, const Named& named_base, const Record& targ
     return Error(Code::kInvalidArgument, fmt::format("{}: the snapshots are of different volumes, {} and {}",
                                                      named_base.field, base.tags.source, target.tags.source));
   }
-  if (target.tags.cut < base.tags.cut) {
-    return Error(Code::kInvalidArgument, fmt::format("{}: snapshot {} is older than the base snapshot {}",
-                                                     named_target.field, named_target.id, named_base.id));
-  }
   QUARRY_TRY(CheckTracked(base, named_base));
   QUARRY_TRY(CheckTracked(target, named_target));
   if (base.group->uuid != target.group->uuid || base.lv->pool != target.lv->pool) {
@@ -107,7 +103,16 @@ Error OfStore(Error error) {
   }
 }
 
+// The store knows which of two snapshots was made first, whatever the clock said then.
+Status CheckOrder(const MetadataHold& hold, uint32_t base, uint32_t target, const World& world,
+                  const Call& call) {
+  QUARRY_ASSIGN(const uint64_t base_made, world.thin.CreationTime(hold.device(), base, call));
+  QUARRY_ASSIGN(const uint64_t target_made, world.thin.CreationTime(hold.device(), target, call));
+  return base_made <= target_made ? Ok() : Status(Error(Code::kInvalidArgument, "is older than the base"));
+}
+
 // `base`: nullptr for what is allocated. Under the turn; both records are of the present group.
+// kInvalidArgument: the target is older than the base.
 Result<thin::WalkedRanges> Walk(const Record* base, const Record& target, Bytes offset, size_t most,
                                 const World& world, const Call& call) {
   const lvm::VolumeGroup& group = *target.group;
@@ -124,6 +129,11 @@ Result<thin::WalkedRanges> Walk(const Record* base, const Record& target, Bytes 
   QUARRY_TRY(HealthyPool(group, *pool, world.dm));
   const thin::WalkLimit limit{.ranges = most, .reads = kMostReads};
   QUARRY_ASSIGN(const MetadataHold hold, MetadataHold::Begin(group, *pool, world.dm));
+  if (base_device.has_value()) {
+    if (Status order = CheckOrder(hold, *base_device, device, world, call); !order.has_value()) {
+      return OfStore(std::move(order.error()));
+    }
+  }
   auto walked = base_device.has_value()
                     ? world.thin.Different(hold.device(), *base_device, device, offset, limit, call)
                     : world.thin.Allocated(hold.device(), device, offset, limit, call);
@@ -131,6 +141,7 @@ Result<thin::WalkedRanges> Walk(const Record* base, const Record& target, Bytes 
     return OfStore(std::move(walked.error()))
         .Context(fmt::format("the metadata of thin store {}/{}", group.name, pool->name));
   }
+  QUARRY_TRY(hold.Check());
   return walked;
 }
 
@@ -161,7 +172,7 @@ Result<ChangedBatch> ReadBatch(Parts& parts, const Named* named_base, const Name
   }
   QUARRY_TRY(CheckOffset(offset, found.record));
   const Bytes capacity = found.record.tags.length;
-  if (offset == capacity) {
+  if (offset == capacity && named_base == nullptr) {
     return ChangedBatch{.capacity = capacity, .ranges = {}, .end = capacity, .whole = true};
   }
   QUARRY_ASSIGN(const auto turn, found.pool->writers.Wait("reading which blocks changed", call));
@@ -173,9 +184,15 @@ Result<ChangedBatch> ReadBatch(Parts& parts, const Named* named_base, const Name
   }
   // What the volume had beyond its size at the base is not in a backup of the base.
   const Bytes compared = named_base == nullptr ? Bytes{} : std::min(base->tags.length, capacity);
-  if (offset < compared) {
-    QUARRY_ASSIGN(const auto walked, Walk(base, *target, offset, most, node.world, call));
-    return Clip(walked, offset, compared, compared == capacity, capacity);
+  if (named_base != nullptr && (offset < compared || offset == capacity)) {
+    const auto walked = Walk(base, *target, offset, most, node.world, call);
+    if (!walked.has_value() && walked.error().code() == Code::kInvalidArgument) {
+      return Error(Code::kInvalidArgument, fmt::format("{}: snapshot {} is older than the base snapshot {}",
+                                                       named_target.field, named_target.id, named_base->id));
+    }
+    QUARRY_TRY(walked);
+    const Bytes end = offset < compared ? compared : capacity;
+    return Clip(*walked, offset, end, end == capacity, capacity);
   }
   QUARRY_ASSIGN(const auto walked, Walk(nullptr, *target, offset, most, node.world, call));
   return Clip(walked, offset, capacity, true, capacity);

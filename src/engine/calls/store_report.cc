@@ -276,7 +276,7 @@ Status ReadMappings(Parts& parts, Pool& pool, const std::string& uuid, bool excl
     QUARRY_TRY(counted);
     SetBytes(*catalog, *counted, &StoreVolume::exclusive, out.volumes);
   }
-  return Ok();
+  return hold.Check();
 }
 
 }  // namespace

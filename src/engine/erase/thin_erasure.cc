@@ -17,7 +17,8 @@ namespace {
 
 using thin::ByteRange;
 
-constexpr size_t kMostRanges = 4096;
+// Of one job: a look at scattered metadata on a slow disk takes some 20 s.
+constexpr thin::WalkLimit kMost{.ranges = 4096, .reads = 2048};
 // What others overwrite while the metadata are held stays in use until the release. A write that finds a full
 // store meanwhile waits, by default for a minute, and then fails.
 constexpr std::chrono::seconds kLongestHold{40};
@@ -38,16 +39,25 @@ Result<MetadataHold> HoldMetadata(const Record& record, const World& world) {
   return MetadataHold::Begin(*record.group, PoolOf(record), world.dm);
 }
 
+Result<bool> HasDevice(const Record& record, const World& world, const Call& call) {
+  QUARRY_ASSIGN(const MetadataHold hold, HoldMetadata(record, world));
+  QUARRY_ASSIGN(const auto there, world.thin.Device(hold.device(), IdOf(record), call));
+  QUARRY_TRY(hold.Check());
+  return there.has_value();
+}
+
 // nullopt: the pool has no such device.
 Result<std::optional<thin::MappedRanges>> MappedOf(const Record& record, Bytes from, const World& world,
                                                    const Call& call) {
+  const Call limited = call.Within(kLongestHold);
   QUARRY_ASSIGN(const MetadataHold hold, HoldMetadata(record, world));
-  QUARRY_ASSIGN(const auto there, world.thin.Device(hold.device(), IdOf(record), call));
-  if (!there.has_value()) {
-    return std::optional<thin::MappedRanges>();
+  QUARRY_ASSIGN(const auto there, world.thin.Device(hold.device(), IdOf(record), limited));
+  std::optional<thin::MappedRanges> out;
+  if (there.has_value()) {
+    QUARRY_ASSIGN(out, world.thin.Mapped(hold.device(), IdOf(record), from, kMost, limited));
   }
-  QUARRY_ASSIGN(auto mapped, world.thin.Mapped(hold.device(), IdOf(record), from, kMostRanges, call));
-  return std::optional(std::move(mapped));
+  QUARRY_TRY(hold.Check());
+  return out;
 }
 
 std::vector<ByteRange> Without(const std::vector<ByteRange>& ranges, const std::vector<ByteRange>& taken) {
@@ -82,6 +92,7 @@ Result<std::vector<ByteRange>> LeftInStore(const Record& record, const ThinErasu
         .Context(fmt::format("reading the metadata of thin store {}/{}, which may take {} s at most",
                              record.group->name, PoolOf(record).name, kLongestHold.count()));
   }
+  QUARRY_TRY(hold.Check());
   return Without(own->ranges, work.zeroed);
 }
 
@@ -179,8 +190,8 @@ Status BeginThinErasure(const Record& record, ThinErasure& work, const World& wo
   QUARRY_TRY(CheckAlone(record));
   QUARRY_TRY(StartStore(*record.group, PoolOf(record), world, call));
   QUARRY_TRY(CheckHealthy(record, work, world));
-  QUARRY_ASSIGN(const auto known, MappedOf(record, work.end, world, call));
-  if (!known.has_value()) {  // a cut was interrupted, or another program has deleted the device
+  QUARRY_ASSIGN(const bool known, HasDevice(record, world, call));
+  if (!known) {  // a cut was interrupted, or another program has deleted the device
     work.whole = true;
     SetJob(work, record, OwnerFor(record), {}, world);
     return Ok();
@@ -190,7 +201,7 @@ Status BeginThinErasure(const Record& record, ThinErasure& work, const World& wo
     QUARRY_ASSIGN(const auto mapped, MappedOf(record, work.end, world, call));
     if (mapped.has_value() && !mapped->was_shared) {
       work.whole = mapped->whole;
-      work.end = mapped->ranges.empty() ? work.end : mapped->ranges.back().end();
+      work.end = std::max(work.end, mapped->end);
       SetJob(work, record, OwnerFor(record), mapped->ranges, world);
       return Ok();
     }

@@ -459,6 +459,7 @@ Status ProveNextDevice(const ProveNextDeviceAction& a, const World& world, const
   const uint32_t next = HighestThinId(group, a.name) + 1;
   QUARRY_ASSIGN(const auto hold, MetadataHold::Begin(group, *found.pool, world.dm));
   QUARRY_ASSIGN(const auto there, world.thin.Device(hold.device(), next, call));
+  QUARRY_TRY(hold.Check());
   // A command that was cut off may have left its message to the pool in LVM's text: to delete this device.
   // LVM then sends that before anything else, and the new device is proven to be blank afterwards
   // (ProveBlank).
@@ -493,7 +494,8 @@ Status ProveBlank(const ProveBlankAction& a, const World& world, const Call& cal
   QUARRY_ASSIGN(const auto hold, MetadataHold::Begin(*group, pool, world.dm));
   QUARRY_ASSIGN(
       const thin::MappedRanges mapped,
-      world.thin.Mapped(hold.device(), lv->segments.front().thin_volume->device_id, Bytes{}, 1, call));
+      world.thin.Mapped(hold.device(), lv->segments.front().thin_volume->device_id, Bytes{}, {1, 1}, call));
+  QUARRY_TRY(hold.Check());
   return mapped.ranges.empty() && !mapped.was_shared
              ? Ok()
              : Status(Error(Code::kUnavailable, "the new volume is not blank: its device was there before"));

@@ -1,6 +1,8 @@
 #include "engine/plan/start_store.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -149,18 +151,44 @@ Result<MetadataHold> MetadataHold::Begin(const lvm::VolumeGroup& group, const lv
                  fmt::format("the metadata of thin store {} are not active", PathOf(group, pool)));
   }
   const std::string uuid = lvm::DmUuid(group.uuid, pool.uuid);
-  QUARRY_ASSIGN(const auto status, dm.ThinPool(uuid));
-  if (status.has_value() && status->held_root.has_value()) {
-    QUARRY_TRY(dm.SendToPool(uuid, dm::ReleaseMetadataSnap{}));
+  QUARRY_ASSIGN(const auto before, dm.ThinPool(uuid));
+  if (before.has_value() && before->held_root.has_value()) {
+    return Error(
+        Code::kUnavailable,
+        fmt::format("another program has reserved a metadata snapshot of thin store {}, and there is "
+                    "at most one: wait for the program; if it has ended, run 'dmsetup message {} 0 "
+                    "release_metadata_snap'",
+                    PathOf(group, pool), before->name));
   }
-  QUARRY_TRY(dm.SendToPool(uuid, dm::ReserveMetadataSnap{}));
-  return MetadataHold(dm, uuid, device->Node());
+  Status reserved = dm.SendToPool(uuid, dm::ReserveMetadataSnap{});
+  if (!reserved.has_value() && reserved.error().code() == Code::kPrecondition) {
+    return std::move(reserved.error());  // another program was faster, or the pool takes no messages
+  }
+  MetadataHold hold(dm, uuid, device->Node());  // the kernel may have done it although an error is reported
+  QUARRY_TRY(std::move(reserved));
+  QUARRY_ASSIGN(const auto now, dm.ThinPool(uuid));
+  hold.root_ = now.has_value() ? now->held_root.value_or(0) : 0;
+  return hold;
 }
 
-// If this fails, the next Begin or StartStore releases it.
+Status MetadataHold::Check() const {
+  QUARRY_ASSIGN(const auto now, dm_->ThinPool(uuid_));
+  return now.has_value() && now->held_root == root_
+             ? Ok()
+             : Status(Error(Code::kUnavailable,
+                            "another program has released the metadata snapshot of a thin store while "
+                            "quarryd read it: try again"));
+}
+
 MetadataHold::~MetadataHold() {
-  if (dm_ != nullptr) {
-    (void)dm_->SendToPool(uuid_, dm::ReleaseMetadataSnap{});
+  constexpr int kTries = 3;
+  constexpr std::chrono::milliseconds kPause{50};
+  for (int i = 0; dm_ != nullptr && i < kTries; ++i) {
+    const Status released = dm_->SendToPool(uuid_, dm::ReleaseMetadataSnap{});
+    if (released.has_value() || released.error().code() == Code::kNotFound) {
+      return;
+    }
+    std::this_thread::sleep_for(kPause);
   }
 }
 

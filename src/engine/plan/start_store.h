@@ -43,12 +43,14 @@ uint32_t HighestThinId(const lvm::VolumeGroup& group, std::string_view pool);
 // has the group's turn.
 class MetadataHold {
  public:
-  // Releases a snapshot that is there already: it is older. kUnavailable: the kernel does not have the
-  // metadata. kPrecondition: `pool` is no thin pool. Errors of DmApi::SendToPool.
+  // kUnavailable: the kernel does not have the metadata; or another program has reserved a snapshot, as
+  // somebody does who reads the metadata with the tools of dm-thin. One that a killed quarryd has left is
+  // released by the start of the next one. kPrecondition: `pool` is no thin pool. Errors of
+  // DmApi::SendToPool.
   static Result<MetadataHold> Begin(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool,
                                     dm::DmApi& dm);
   MetadataHold(MetadataHold&& other) noexcept
-      : dm_(other.dm_), uuid_(std::move(other.uuid_)), device_(std::move(other.device_)) {
+      : dm_(other.dm_), uuid_(std::move(other.uuid_)), device_(std::move(other.device_)), root_(other.root_) {
     other.dm_ = nullptr;
   }
   MetadataHold& operator=(MetadataHold&&) = delete;
@@ -57,11 +59,16 @@ class MetadataHold {
   // The path of the device with the metadata, for PoolReaderApi.
   const std::string& device() const { return device_; }
 
+  // That what was read is true: the snapshot was there all the time. kUnavailable: another program has
+  // released it, and the kernel may have written to the blocks that were read.
+  Status Check() const;
+
  private:
   MetadataHold(dm::DmApi& dm, std::string uuid, std::string device)
       : dm_(&dm), uuid_(std::move(uuid)), device_(std::move(device)) {}
   dm::DmApi* dm_;
   std::string uuid_, device_;
+  uint64_t root_ = 0;  // the block with the snapshot's superblock
 };
 
 }  // namespace quarry::engine

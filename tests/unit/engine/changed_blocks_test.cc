@@ -289,9 +289,57 @@ TEST_F(ChangedBlocksTest, NothingIsHeldAfterABatchHoweverItEnds) {
 
 TEST_F(ChangedBlocksTest, AHoldThatAKillHasLeftDoesNotMatter) {
   MakePair();
+  engine_.reset();
   ASSERT_TRUE(dm_.SendToPool(PoolUuid(), dm::ReserveMetadataSnap{}).has_value());
+  Restart();
   EXPECT_EQ(Delta().size(), 4U);
   EXPECT_FALSE(IsHeld());
+}
+
+TEST_F(ChangedBlocksTest, AHoldOfAnotherProgramStays) {
+  MakePair();
+  ASSERT_TRUE(dm_.SendToPool(PoolUuid(), dm::ReserveMetadataSnap{}).has_value());
+  const auto refused = Blocks().Delta(base_, target_, {}, 10, Soon());
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), Code::kUnavailable);
+  EXPECT_THAT(refused.error().message(), HasSubstr("release_metadata_snap"));
+  EXPECT_FALSE(Create("refused", 1).has_value());
+  EXPECT_TRUE(IsHeld());
+  ASSERT_TRUE(dm_.SendToPool(PoolUuid(), dm::ReleaseMetadataSnap{}).has_value());
+  EXPECT_EQ(Delta().size(), 4U);
+}
+
+TEST_F(ChangedBlocksTest, WhatWasReadWhileTheHoldWasReleasedIsNoAnswer) {
+  MakePair();
+  const auto reserved_by_another = [&] {
+    dm_.ChangeThinPool(PoolUuid(), [](dm::ThinPoolStatus& status) { status.held_root = 8; });
+  };
+  reader_.OnWalk(reserved_by_another);
+  const auto refused = Blocks().Delta(base_, target_, {}, 10, Soon());
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), Code::kUnavailable) << refused.error().message();
+  reader_.OnWalk({});
+  EXPECT_EQ(Delta().size(), 4U);
+}
+
+TEST_F(ChangedBlocksTest, TheClockDoesNotDecideWhichSnapshotIsOlder) {
+  MakePair();
+  lvm_.Edit("vg0", [&](lvm::VolumeGroup& group) {
+    for (lvm::LogicalVolume& lv : group.lvs) {
+      if (lv.name == lvm::ParseVolumeId(base_)->lv_name) {
+        std::erase_if(lv.tags, [](const std::string& tag) { return tag.starts_with("quarry.cut="); });
+        lv.tags.push_back(lvm::CutTag(UINT64_MAX / 4));
+      }
+    }
+  });
+  Restart();
+  ASSERT_GT(Now().SnapshotById(base_)->tags.cut, Now().SnapshotById(target_)->tags.cut);
+  EXPECT_EQ(Delta().size(), 4U);
+  EXPECT_EQ(Blocks().Delta(target_, base_, {}, 10, Soon()).error().code(), Code::kInvalidArgument);
+  const Bytes all = Now().SnapshotById(target_)->tags.length;
+  EXPECT_EQ(Blocks().Delta(target_, base_, all, 10, Soon()).error().code(), Code::kInvalidArgument);
+  EXPECT_TRUE(Blocks().Delta(base_, target_, all, 10, Soon())->ranges.empty());
+  EXPECT_TRUE(Blocks().Delta(base_, base_, {}, 10, Soon())->ranges.empty());
 }
 
 TEST_F(ChangedBlocksTest, AnUnhealthyStoreIsNoAnswer) {

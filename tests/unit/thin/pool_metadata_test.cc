@@ -127,26 +127,45 @@ TEST(BytesOfDeviceTest, AnswersForTheMomentOfTheReservation) {
   EXPECT_FALSE(BytesOfDevice(image.Source(true), 1, Call{})->has_value());
 }
 
+WalkLimit Most(size_t ranges) {
+  return {.ranges = ranges, .reads = UINT64_MAX};
+}
+
 TEST(MappedTest, RangesAreWholeBoundedAndResumeAnywhere) {
   const MetadataImage image = Shared();
-  const auto one = FindMapped(image.Source(true), 1, Bytes{}, 10, Call{});
+  const auto one = FindMapped(image.Source(true), 1, Bytes{}, Most(10), Call{});
   ASSERT_TRUE(one.has_value()) << one.error().message();
   EXPECT_THAT(one->ranges, ElementsAre(Blocks(0, 40), Blocks(100, 1)))
       << "wherever they lie on the data device";
   EXPECT_TRUE(one->whole);
   EXPECT_TRUE(one->was_shared);
-  const auto first = FindMapped(image.Source(true), 1, Bytes{}, 1, Call{});
+  const auto first = FindMapped(image.Source(true), 1, Bytes{}, Most(1), Call{});
   EXPECT_THAT(first->ranges, ElementsAre(Blocks(0, 40)));
   EXPECT_FALSE(first->whole);
-  const auto rest = FindMapped(image.Source(true), 1, first->ranges.back().end(), 1, Call{});
+  const auto rest = FindMapped(image.Source(true), 1, first->ranges.back().end(), Most(1), Call{});
   EXPECT_THAT(rest->ranges, ElementsAre(Blocks(100, 1)));
   EXPECT_TRUE(rest->whole);
   MetadataImage alone = Shared();
   alone.CreateMapped(5, 3);
-  EXPECT_FALSE(FindMapped(alone.Source(true), 5, Bytes{}, 10, Call{})->was_shared)
+  EXPECT_FALSE(FindMapped(alone.Source(true), 5, Bytes{}, Most(10), Call{})->was_shared)
       << "the pool had snapshots before";
-  EXPECT_EQ(FindMapped(alone.Source(true), 6, Bytes{}, 10, Call{}).error().code(), Code::kNotFound);
-  EXPECT_EQ(FindMapped(alone.Source(false), 5, Bytes{}, 10, Call{}).error().code(), Code::kPrecondition);
+  MetadataImage large;
+  large.CreateMapped(1, 20000);
+  constexpr uint64_t kReads = 20;
+  std::vector<ByteRange> all;
+  for (Bytes at; all.empty() || all.back().length < Bytes{20000 * kBlock};) {
+    const auto part = FindMapped(large.Source(true), 1, at, {.ranges = 10, .reads = kReads}, Call{});
+    ASSERT_TRUE(part.has_value()) << part.error().message();
+    ASSERT_GT(part->end, at) << "no progress";
+    ASSERT_EQ(part->ranges.front().offset, at);
+    ASSERT_EQ(part->ranges.back().end(), part->end);
+    EXPECT_EQ(part->whole, part->end == Bytes{20000 * kBlock});
+    all = {{Bytes{}, part->end}};
+    at = part->end;
+  }
+  EXPECT_EQ(FindMapped(alone.Source(true), 6, Bytes{}, Most(10), Call{}).error().code(), Code::kNotFound);
+  EXPECT_EQ(FindMapped(alone.Source(false), 5, Bytes{}, Most(10), Call{}).error().code(),
+            Code::kPrecondition);
 }
 
 TEST(BytesOfDeviceTest, DamageIsNoAnswer) {
