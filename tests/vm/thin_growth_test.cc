@@ -143,7 +143,8 @@ TEST_F(ThinGrowthTest, AnOvercommittedStoreThatCannotGrowWarnsTrimsAndRefuses) {
   EXPECT_TRUE(Eventually([&] { return Left() == 240 * kMi; }, 120)) << quarryd().Log();
 }
 
-// The kernel waits 60 s for space before it fails writers. The erasure of what is deleted is not to wait for them.
+// The kernel waits 60 s for space before it fails writers. The erasure of what is deleted is not to wait for
+// them.
 TEST_F(ThinGrowthTest, WritersThatWaitInAFullStoreGoOnAfterADeletion) {
   ASSERT_NO_FATAL_FAILURE(StartStore("64MiB overcommit=2"));
   const v1::Volume stays = Make("stays", 64 * kMi);

@@ -20,6 +20,7 @@
 #include "engine/model/thin_space.h"
 #include "engine/plan/metadata_budget.h"
 #include "engine/plan/plan_thin.h"
+#include "engine/plan/start_store.h"
 
 namespace quarry::engine {
 namespace {
@@ -48,13 +49,35 @@ Error Explain(Error error, const Catalog& catalog, const PoolConfig& pool, const
                               : ExplainFullStore(std::move(error), catalog, pool, store, wish);
 }
 
-// What the origins have together now. An origin that is not active may have as much as its size.
-Bytes MappedOf(const Catalog& catalog, const std::vector<CutWish>& wishes, dm::DmApi& dm) {
+// What snapshots of the origins would count with now. Of those that are not active, the metadata know it.
+Result<Bytes> MappedOf(const Catalog& catalog, const Store& store, const std::vector<CutWish>& wishes,
+                       const World& world, const Call& call) {
+  const lvm::VolumeGroup& group = *catalog.group;
+  std::optional<MetadataHold> hold;
   Bytes sum;
   for (const CutWish& one : wishes) {
-    const auto status = dm.Thin(lvm::DmUuid(catalog.group->uuid, one.origin->lv->uuid));
-    const bool known = status.has_value() && status->has_value() && !(*status)->failed;
-    sum = sum + (known ? (*status)->mapped : one.origin->lv->size);
+    const lvm::LogicalVolume& lv = *one.origin->lv;
+    QUARRY_ASSIGN(const auto status, world.dm.Thin(lvm::DmUuid(group.uuid, lv.uuid)));
+    std::optional<Bytes> bytes;
+    if (status.has_value() && !status->failed) {
+      bytes = status->mapped;
+    } else {
+      if (!hold.has_value()) {
+        QUARRY_TRY(StartStore(group, *store.lv, world, call));
+        QUARRY_TRY(HealthyPool(group, *store.lv, world.dm));
+        QUARRY_ASSIGN(MetadataHold begun, MetadataHold::Begin(group, *store.lv, world.dm));
+        hold.emplace(std::move(begun));
+      }
+      QUARRY_ASSIGN(bytes,
+                    world.thin.Device(hold->device(), lv.segments.front().thin_volume->device_id, call));
+    }
+    if (!bytes.has_value()) {
+      return Error(Code::kCorrupt, fmt::format("the pool has no device for {}/{}", group.name, lv.name));
+    }
+    sum = sum + ToBytes(CeilToExtents(*bytes, group.extent_size), group.extent_size);
+  }
+  if (hold.has_value()) {
+    QUARRY_TRY(hold->Check());
   }
   return sum;
 }
@@ -93,8 +116,11 @@ Result<Cut> MakeCut(Parts& parts, Pool& pool, std::vector<CutWish> wishes, const
   const CreateWish& leader = wishes.front().wish;
   const std::string id = lvm::VolumeId(leader.profile.pool, leader.lv_name, leader.node_hash);
   QUARRY_TRY(CheckFill(parts, pool, *catalog, *store, call));
-  auto plan = PlanCut(*catalog, pool.config, *store, wishes, MappedOf(*catalog, wishes, parts.node.world.dm),
-                      {.id = GroupIdOf(id), .name = group});
+  Bytes mapped;
+  if (leader.cut.has_value()) {
+    QUARRY_ASSIGN(mapped, MappedOf(*catalog, *store, wishes, parts.node.world, call));
+  }
+  auto plan = PlanCut(*catalog, pool.config, *store, wishes, mapped, {.id = GroupIdOf(id), .name = group});
   if (!plan.has_value()) {
     return Explain(std::move(plan.error()), *catalog, pool.config, *store, wishes.front().wish);
   }

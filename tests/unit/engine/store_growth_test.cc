@@ -116,6 +116,17 @@ TEST_F(StoreGrowthTest, ExpansionSnapshotsAndClonesMakeItGrow) {
   EXPECT_FALSE(engine_->snapshots().Create({.name = "s2", .source = id}, Soon()).has_value());
 }
 
+TEST_F(StoreGrowthTest, ASnapshotOfAVolumeThatIsNotActiveGrowsItByWhatTheVolumeHas) {
+  Use(30, 90);
+  const std::string id = Make("one", 28);
+  Activate(id);
+  Write(id, "x", 0);
+  Deactivate(id);
+  const auto cut = engine_->snapshots().Create({.name = "s", .source = id}, Soon());
+  ASSERT_TRUE(cut.has_value()) << cut.error().message();
+  EXPECT_EQ(Data(), 57U) << "28 of the volume, one for the snapshot, and 28 for the margin";
+}
+
 TEST_F(StoreGrowthTest, GrowingSurvivesAKillAtEveryStep) {
   for (const std::string verb : {"Extend", "ExtendPoolMetadata", "ChangeTags", "CreateThin"}) {
     for (fakes::Faults* const faults : {&lvm_.before, &lvm_.after}) {

@@ -183,6 +183,17 @@ TEST_F(ThinSnapshotTest, WhatDoesNotFitIsRefusedAndLeavesNothing) {
   Write(id, "goes on", 0);
 }
 
+TEST_F(ThinSnapshotTest, AVolumeThatIsNotActiveCountsWithWhatItHas) {
+  const std::string id = Make("one", 18);
+  Activate(id);
+  Write(id, "x", 0);
+  Deactivate(id);
+  const std::string snapshot =
+      MustCut("nightly", id);  // 18, 1, and 18 for copies on their way are less than 40
+  ASSERT_FALSE(HasFailure());
+  EXPECT_EQ(Now().SnapshotById(snapshot)->tags.mapped, kChunk);
+}
+
 TEST_F(ThinSnapshotTest, SourceSnapshotAndCopyGoInAnyOrder) {
   for (const int first : {0, 1, 2}) {
     SCOPED_TRACE(first);
@@ -430,7 +441,7 @@ TEST_F(ThinSnapshotTest, AFailedCutLeavesTheVolumeAsItWas) {
     int nth;
   };
   for (const Case& one : {Case{"Suspend", 1}, Case{"SendToPool", 3}, Case{"SendToPool", 5}, Case{"Thin", 1},
-                          Case{"SendToPool", 6}, Case{"SendToPool", 7}}) {
+                          Case{"Thin", 2}, Case{"SendToPool", 6}, Case{"SendToPool", 7}}) {
     SCOPED_TRACE(fmt::format("{} {}", one.call, one.nth));
     dm_.faults.FailNth(one.call, one.nth, Error(Code::kIo, "unwell"));
     const auto refused = Cut("nightly", id);

@@ -123,6 +123,9 @@ class ThinStoreTest : public testing::Test {
     const lvm::Snapshot group = Group();
     ASSERT_TRUE(lvm_.Apply(lvm::ActivateLvs{"vg0", {lvm::ParseVolumeId(id)->lv_name}}, Soon()).has_value());
   }
+  void Deactivate(const std::string& id) {
+    ASSERT_TRUE(lvm_.Apply(lvm::DeactivateLv{"vg0", lvm::ParseVolumeId(id)->lv_name}, Soon()).has_value());
+  }
   void Write(const std::string& id, const std::string& text, uint64_t at) {
     const auto fd = dm_.Open(DmUuidOf(id), O_RDWR);
     ASSERT_TRUE(fd.has_value()) << fd.error().message();
