@@ -159,7 +159,8 @@ TEST_F(EvacuateTest, AnUnplaceableEvacuationIsRefusedAndACancelledOneStops) {
   for (size_t i = 1; i < volumes.size(); ++i) {
     EXPECT_OK(client().Delete(volumes[i].volume_id()));
   }
-  ASSERT_TRUE(Ctl({"evacuate", node, "--no-wait"}).ok());
+  // There is room once their bytes are erased.
+  ASSERT_TRUE(Eventually([&] { return Ctl({"evacuate", node, "--no-wait"}).ok(); }));
   ASSERT_TRUE(Ctl({"evacuate", node, "--cancel"}).ok());
   EXPECT_THAT(Tool({"pvs", "--noheadings", "-o", "pv_name,pv_attr,pv_tags", node}).out, HasSubstr("a--"));
   EXPECT_THAT(Ctl({"evacuate", node, "--cancel"}).err, HasSubstr("not being evacuated"));
