@@ -114,6 +114,7 @@ TEST_F(MendingTest, AStoreOfACopyDoesNotKeepALegFromBeingRebuilt) {
 
 TEST_F(MendingTest, AVolumeIsNotGivenUpBecauseTheStoreOfItsCopyIsLost) {
   const std::string id = Create("line", "linear", 40);
+  lvm_.before.FailAlways("SplitCow", Error(Code::kIo, "not before the disk is lost"));
   const std::string store = BindStore(lvm_, id);
   SetMissing(lvm::LegPvs(*Group(), *Group()->FindLv(store)).front().front());
   lvm_.Happen("vg0", [&](lvm::VolumeGroup& group) {  // as LVM reports it
