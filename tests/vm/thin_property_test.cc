@@ -189,7 +189,7 @@ class ThinPropertyTest : public ThinStoresTest {
       EXPECT_OK(CheckUnits(TargetPath(volume.name), volume.units)) << volume.name;
     }
     for (const Thing& snapshot : snapshots_) {
-      // quarryd deactivates a snapshot that it finds active and not open: so it is held open here.
+      // quarryd deactivates a snapshot that stays active and not open: so it is held open here.
       const std::string lv = LvNameIn(snapshot.id);
       UniqueFd held;
       EXPECT_TRUE(Eventually([&] {

@@ -1,6 +1,9 @@
 // Snapshots: made by the same steps as copies of volumes (copy.cc), and deleted as volumes are.
 #include "engine/snapshots.h"
 
+#include <set>
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "engine/calls/pages.h"
@@ -95,7 +98,7 @@ bool AreLegsAtRest(const World& world, const std::string& dm_uuid) {
   return raid.has_value() && (!raid->has_value() || IsWhole(**raid));
 }
 
-void RestSnapshots(Parts& parts, const std::string& pool_name, const Call& call) {
+void RestSnapshots(Parts& parts, const std::string& pool_name, bool due, const Call& call) {
   for (const auto& pool : parts.node.pools) {
     const auto catalog = pool_name.empty() || pool_name == pool->config.name
                              ? parts.node.Look(*pool, kOthersPatience, call)
@@ -106,8 +109,22 @@ void RestSnapshots(Parts& parts, const std::string& pool_name, const Call& call)
     if (!pool->snapshots_seen.exchange(true)) {
       ShowSnapshots(parts, *pool, **catalog, call.Within(kUndoLimit));
     }
+    if (!due) {
+      continue;
+    }
+    std::set<std::string> idle;
     for (const Record& record : (*catalog)->records) {
-      if (!IsWholeSnapshot(**catalog, record) || !IsActiveInVain(parts, record)) {
+      if (IsWholeSnapshot(**catalog, record) && IsActiveInVain(parts, record)) {
+        idle.insert(record.lv->uuid);
+      }
+    }
+    std::set<std::string> before;
+    {
+      const MutexLock lock(pool->making_mutex);
+      before = std::exchange(pool->idle_snapshots, idle);
+    }
+    for (const Record& record : (*catalog)->records) {
+      if (!idle.contains(record.lv->uuid) || !before.contains(record.lv->uuid)) {
         continue;
       }
       const std::string what = fmt::format("deactivation of {}", InWords(record));

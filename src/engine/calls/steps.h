@@ -153,9 +153,11 @@ bool AreLegsAtRest(const World& world, const std::string& dm_uuid);
 
 // Deactivates whole snapshots in this pool that are active and not in use; empty `pool_name`: in any pool. A
 // kill may have left them so, or they were scrubbed or rebuilt. A program could mount an active snapshot by
-// the UUID of its file system, and change it. The first call for a pool activates its RAID snapshots before,
-// so that the kernel finishes what a reboot has cut off. (snapshots.cc)
-void RestSnapshots(Parts& parts, const std::string& pool_name, const Call& call);
+// the UUID of its file system, and change it. But somebody may have activated one to read it, and needs a
+// moment to open it: `due` is true half a minute apart, and only what was found idle then, twice, is
+// deactivated. The first call for a pool activates its RAID snapshots before, so that the kernel finishes
+// what a reboot has cut off. (snapshots.cc)
+void RestSnapshots(Parts& parts, const std::string& pool_name, bool due, const Call& call);
 
 // The group, for a plan that may let a store grow: free space that is being zeroed is given back before, if
 // there is a store that grows by itself. The caller has the turn. (store_upkeep.cc)

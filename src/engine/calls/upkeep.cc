@@ -50,7 +50,7 @@ Result<RepairReport> Upkeep::Repair(RepairCause cause, const Call& call,
     }
   }
   EndLeftBehind(parts_, pool, call, report);
-  RestSnapshots(parts_, pool, call);
+  RestSnapshots(parts_, pool, cause != RepairCause::kEvent, call);
   return report;
 }
 

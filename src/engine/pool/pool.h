@@ -79,6 +79,8 @@ struct Pool {
   ZeroedExtents clean;  // used under the turn only
   // Whether the kernel has looked at the legs of the RAID snapshots since this process began (RestSnapshots).
   std::atomic<bool> snapshots_seen = false;
+  // UUIDs of the snapshots that were active and not open at the last look at the disks.
+  std::set<std::string> idle_snapshots ABSL_GUARDED_BY(making_mutex);
 
   Lookout lookout;  // last: its thread uses the above
 };
