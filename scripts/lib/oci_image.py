@@ -35,8 +35,8 @@ GATEWAY = "quarry-gateway"
 # What quarryd runs. LVM runs modprobe, and thin_check and thin_repair as well; the file systems are those of
 # docs/filesystems.md.
 TOOLS = (
-    "lvm", "modprobe", "thin_check", "thin_repair", "mkfs.ext4", "e2fsck", "resize2fs", "tune2fs", "mkfs.xfs", "xfs_growfs", "xfs_db", "mkfs.btrfs", "btrfs",
-    "btrfstune",
+    "lvm", "modprobe", "thin_check", "thin_repair", "mkfs.ext4", "e2fsck", "resize2fs", "tune2fs",
+    "mkfs.xfs", "xfs_growfs", "xfs_db", "mkfs.btrfs", "btrfs", "btrfstune",
 )  # fmt: skip
 SETTINGS = ("/etc/mke2fs.conf",)  # without it mkfs.ext4 knows no features
 PATH = "/usr/sbin:/usr/bin"

@@ -66,6 +66,13 @@ Status Suspension::End() {
   return resumed;
 }
 
+void Suspension::EndInAnyCase() {
+  constexpr int kTries = 10;
+  for (int i = 0; i < kTries && !End().has_value(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+}
+
 Suspensions::Suspensions(DmApi& dm, std::chrono::milliseconds limit, size_t most) : dm_(dm), limit_(limit) {
   suspended_.reserve(most);
   watcher_ = std::jthread([this](const std::stop_token& stop) { Watch(stop); });
@@ -128,13 +135,6 @@ void Suspensions::Abandon() {
   suspended_.clear();
   until_.reset();
   changed_.notify_all();
-}
-
-void Suspension::EndInAnyCase() {
-  constexpr int kTries = 10;
-  for (int i = 0; i < kTries && !End().has_value(); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  }
 }
 
 }  // namespace quarry::dm

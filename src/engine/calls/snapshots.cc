@@ -112,19 +112,20 @@ void RestSnapshots(Parts& parts, const std::string& pool_name, bool due, const C
     if (!due) {
       continue;
     }
-    std::set<std::string> idle;
-    for (const Record& record : (*catalog)->records) {
-      if (IsWholeSnapshot(**catalog, record) && IsActiveInVain(parts, record)) {
-        idle.insert(record.lv->uuid);
-      }
-    }
     std::set<std::string> before;
     {
       const MutexLock lock(pool->making_mutex);
-      before = std::exchange(pool->idle_snapshots, idle);
+      before = std::exchange(pool->idle_snapshots, {});
     }
     for (const Record& record : (*catalog)->records) {
-      if (!idle.contains(record.lv->uuid) || !before.contains(record.lv->uuid)) {
+      if (!IsWholeSnapshot(**catalog, record) || !IsActiveInVain(parts, record)) {
+        continue;
+      }
+      {
+        const MutexLock lock(pool->making_mutex);
+        pool->idle_snapshots.insert(record.lv->uuid);
+      }
+      if (!before.contains(record.lv->uuid)) {
         continue;
       }
       const std::string what = fmt::format("deactivation of {}", InWords(record));

@@ -58,7 +58,7 @@ Result<Bytes> MappedOf(const Catalog& catalog, const Store& store, const std::ve
   for (const CutWish& one : wishes) {
     const lvm::LogicalVolume& lv = *one.origin->lv;
     QUARRY_ASSIGN(const auto status, world.dm.Thin(lvm::DmUuid(group.uuid, lv.uuid)));
-    std::optional<Bytes> bytes;
+    Bytes bytes;
     if (status.has_value() && !status->failed) {
       bytes = status->mapped;
     } else {
@@ -68,13 +68,9 @@ Result<Bytes> MappedOf(const Catalog& catalog, const Store& store, const std::ve
         QUARRY_ASSIGN(MetadataHold begun, MetadataHold::Begin(group, *store.lv, world.dm));
         hold.emplace(std::move(begun));
       }
-      QUARRY_ASSIGN(bytes,
-                    world.thin.Device(hold->device(), lv.segments.front().thin_volume->device_id, call));
+      QUARRY_ASSIGN(bytes, MappedBytes(*hold, group, lv, world, call));
     }
-    if (!bytes.has_value()) {
-      return Error(Code::kCorrupt, fmt::format("the pool has no device for {}/{}", group.name, lv.name));
-    }
-    sum = sum + ToBytes(CeilToExtents(*bytes, group.extent_size), group.extent_size);
+    sum = sum + ToBytes(CeilToExtents(bytes, group.extent_size), group.extent_size);
   }
   if (hold.has_value()) {
     QUARRY_TRY(hold->Check());

@@ -126,12 +126,7 @@ Status MeasureInactive(const lvm::VolumeGroup& group, const lvm::LogicalVolume& 
     if (pair.active) {
       continue;
     }
-    QUARRY_ASSIGN(const auto bytes, world.thin.Device(hold.device(), IdOf(*pair.origin), call));
-    if (!bytes.has_value()) {
-      return Error(Code::kCorrupt,
-                   fmt::format("the pool has no device for {}/{}", group.name, pair.origin->name));
-    }
-    pair.mapped = *bytes;
+    QUARRY_ASSIGN(pair.mapped, MappedBytes(hold, group, *pair.origin, world, call));
   }
   return hold.Check();
 }

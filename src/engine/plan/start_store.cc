@@ -192,4 +192,13 @@ MetadataHold::~MetadataHold() {
   }
 }
 
+Result<Bytes> MappedBytes(const MetadataHold& hold, const lvm::VolumeGroup& group,
+                          const lvm::LogicalVolume& lv, const World& world, const Call& call) {
+  QUARRY_ASSIGN(const auto bytes,
+                world.thin.Device(hold.device(), lv.segments.front().thin_volume->device_id, call));
+  return bytes.has_value()
+             ? Result<Bytes>(*bytes)
+             : Error(Code::kCorrupt, fmt::format("the pool has no device for {}/{}", group.name, lv.name));
+}
+
 }  // namespace quarry::engine

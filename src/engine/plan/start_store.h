@@ -71,4 +71,8 @@ class MetadataHold {
   uint64_t root_ = 0;  // the block with the snapshot's superblock
 };
 
+// The bytes that a thin volume of the pool has, in whole chunks. kCorrupt: the pool has no device for it.
+Result<Bytes> MappedBytes(const MetadataHold& hold, const lvm::VolumeGroup& group,
+                          const lvm::LogicalVolume& lv, const World& world, const Call& call);
+
 }  // namespace quarry::engine
