@@ -19,11 +19,6 @@ namespace {
 constexpr std::chrono::minutes kLongest{10};
 constexpr std::chrono::seconds kPatience{15};
 
-struct Member {
-  Pool* pool;
-  Record record;
-};
-
 // A group that is being made, for as long as that takes.
 struct Making {
   std::vector<KeyLocks::Guard> locks;  // of the sources
@@ -31,24 +26,20 @@ struct Making {
   std::vector<CutWish> wishes;
 };
 
-// The members that exist, in the order of their ids, which `is_one` tells. Groups are in one pool each.
-template <typename IsOne>
-Result<std::vector<Member>> FindMembers(Parts& parts, const IsOne& is_one, const Call& call) {
-  std::vector<Member> out;
-  QUARRY_ASSIGN(const auto catalogs, AllCatalogs(parts, call));
-  for (size_t i = 0; i < catalogs.size(); ++i) {
-    for (const Record& record : catalogs[i]->records) {
-      if (IsWholeSnapshot(*catalogs[i], record) && !record.tags.group.empty() && is_one(record.tags)) {
-        out.push_back({parts.node.pools[i].get(), record});
-      }
-    }
-  }
-  return out;
+// The pool that an id names; nullptr: none of this node.
+Pool* PoolOfId(Node& node, const std::string& id) {
+  const auto parts = lvm::ParseVolumeId(id);
+  return parts.has_value() ? node.FindPool(parts->pool).value_or(nullptr) : nullptr;
 }
 
-GroupSnapshot Describe(const std::vector<Member>& members) {
+Result<std::vector<Found>> MembersOf(Node& node, const std::string& group, const Call& call) {
+  return node.FindMembers([&](const lvm::VolumeTags& tags) { return tags.group == group; },
+                          PoolOfId(node, LeaderOf(group)), call);
+}
+
+GroupSnapshot Describe(const std::vector<Found>& members) {
   GroupSnapshot out{.id = members.front().record.tags.group, .members = {}};
-  for (const Member& member : members) {
+  for (const Found& member : members) {
     out.members.push_back(DescribeSnapshot(member.record));
   }
   return out;
@@ -73,9 +64,9 @@ Status CheckSources(const std::vector<std::string>& sources) {
   return Ok();
 }
 
-Result<GroupSnapshot> Existing(const std::vector<Member>& members, const GroupSnapshotRequest& request) {
+Result<GroupSnapshot> Existing(const std::vector<Found>& members, const GroupSnapshotRequest& request) {
   std::set<std::string> sources;
-  for (const Member& member : members) {
+  for (const Found& member : members) {
     sources.insert(member.record.tags.source);
   }
   const lvm::VolumeTags& tags = members.front().record.tags;
@@ -130,7 +121,8 @@ Result<GroupSnapshot> GroupSnapshots::Create(const GroupSnapshotRequest& request
   QUARRY_TRY(parts_.background.Join(what, call.Within(kPatience)));
   QUARRY_ASSIGN(auto guard, node.locks.Lock(LockKey::GroupName(request.name), what, call));
   const auto of_name = [&](const lvm::VolumeTags& tags) { return tags.group_name == request.name; };
-  QUARRY_ASSIGN(const auto found, FindMembers(parts_, of_name, call));
+  Pool* const own = PoolOfId(node, request.sources.front());
+  QUARRY_ASSIGN(const auto found, node.FindMembers(of_name, own, call));
   if (!found.empty()) {
     return Existing(found, request);
   }
@@ -168,7 +160,7 @@ Result<GroupSnapshot> GroupSnapshots::Create(const GroupSnapshotRequest& request
   };
   QUARRY_TRY(
       parts_.background.Run(what, [what] { return what; }, kLongest, make, guard, call.Within(kPatience)));
-  QUARRY_ASSIGN(const auto made, FindMembers(parts_, of_name, call));
+  QUARRY_ASSIGN(const auto made, node.FindMembers(of_name, own, call));
   if (made.size() != request.sources.size()) {
     return Error(Code::kUnavailable,
                  fmt::format("{}: another process has removed a member: try again", what));
@@ -180,10 +172,9 @@ Result<bool> GroupSnapshots::Delete(const std::string& id, const std::vector<std
                                     const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   QUARRY_ASSIGN(const auto guard, LockVolume(parts_, id, "DeleteVolumeGroupSnapshot", call));
-  const auto is_member = [&](const lvm::VolumeTags& tags) { return tags.group == id; };
-  QUARRY_ASSIGN(auto found, FindMembers(parts_, is_member, call));
+  QUARRY_ASSIGN(auto found, MembersOf(parts_.node, id, call));
   const std::set<std::string> named = AsSet(members);
-  for (const Member& member : found) {
+  for (const Found& member : found) {
     if (!named.empty() && !named.contains(member.record.tags.id)) {
       return Error(
           Code::kInvalidArgument,
@@ -201,9 +192,12 @@ Result<bool> GroupSnapshots::Delete(const std::string& id, const std::vector<std
     QUARRY_TRY(CheckDeleted(parts_, LeaderOf(id), "group_snapshot", call));
     return false;
   }
+  for (const Found& member : found) {
+    QUARRY_TRY(parts_.node.copied.Check(member.record.tags.id, call));  // before the first one is deleted
+  }
   // The leader last: as long as it is there, the others are.
-  std::ranges::stable_partition(found, [&](const Member& one) { return one.record.tags.id != LeaderOf(id); });
-  for (const Member& member : found) {
+  std::ranges::stable_partition(found, [&](const Found& one) { return one.record.tags.id != LeaderOf(id); });
+  for (const Found& member : found) {
     const std::string& one = member.record.tags.id;
     QUARRY_ASSIGN(const auto lock, LockVolume(parts_, one, "DeleteVolumeGroupSnapshot", call));
     QUARRY_TRY(parts_.node.copied.Check(one, call));
@@ -217,8 +211,7 @@ Result<bool> GroupSnapshots::Delete(const std::string& id, const std::vector<std
 Result<GroupSnapshot> GroupSnapshots::Get(const std::string& id, const std::vector<std::string>& members,
                                           const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
-  QUARRY_ASSIGN(const auto found,
-                FindMembers(parts_, [&](const lvm::VolumeTags& tags) { return tags.group == id; }, call));
+  QUARRY_ASSIGN(const auto found, MembersOf(parts_.node, id, call));
   if (found.empty()) {
     QUARRY_TRY(parts_.node.CheckNotElsewhere(LeaderOf(id), "group_snapshot"));
     return Error(Code::kNotFound, fmt::format("group_snapshot_id: there is no group snapshot '{}'", id));

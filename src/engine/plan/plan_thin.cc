@@ -157,15 +157,9 @@ Result<CutPlan> PlanCut(const Catalog& catalog, const PoolConfig& pool, const St
       need.bytes = need.bytes + ToBytes(one.wish.size, group.extent_size);
     }
   }
-  auto room = PlanRoom(catalog, pool, store, need);
-  if (!room.has_value() && snapshots) {
-    // How much a snapshot needs, only the cut knows.
-    need.bytes = group.extent_size;
-    room = PlanRoom(catalog, pool, store, need);
-  }
-  QUARRY_TRY(room);
+  QUARRY_ASSIGN(StoreRoom room, PlanRoom(catalog, pool, store, need));
   CutPlan plan;
-  plan.actions = std::move(room->growth);
+  plan.actions = std::move(room.growth);
   plan.actions.push_back(StartStoreAction{group.name, store.lv->name});
   if (!store.tags.cuts) {
     plan.actions.push_back(lvm::ChangeTags{group.name, store.lv->name, {lvm::CutsTag()}, {}});
@@ -174,7 +168,7 @@ Result<CutPlan> PlanCut(const Catalog& catalog, const PoolConfig& pool, const St
   for (const CutWish& one : wishes) {
     const Bytes size = ToBytes(one.wish.size, group.extent_size);
     lvm::VolumeTags tags = TagsOf(store, one.wish, size);
-    tags.mapped = snapshots ? std::min(size, room->largest) : Bytes{};
+    tags.mapped = snapshots ? std::min(size, room.largest) : Bytes{};
     if (!of.name.empty()) {
       tags.group = of.id;
       tags.group_name = of.name;
@@ -194,7 +188,7 @@ Result<CutPlan> PlanCut(const Catalog& catalog, const PoolConfig& pool, const St
     cut.members.push_back({one.wish.lv_name, one.origin->lv->name, one.origin->lv->uuid});
   }
   if (snapshots) {
-    cut.most_mapped = room->largest;
+    cut.most_mapped = room.largest;  // the origins may be written to until the cut
   }
   plan.actions.push_back(std::move(cut));
   return plan;

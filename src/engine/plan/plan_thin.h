@@ -47,8 +47,8 @@ struct CutPlan {
   std::vector<lvm::VolumeTags> tags;  // of each when it is ready; until then `mapped` is not final
 };
 // Makes placeholders, with the tags of deleted volumes, and gives all of them the bytes of their origins at
-// one instant (cut.h). The store grows before if it must (PlanRoom). kNoSpace if they do not fit, as far as
-// that is known before the cut. `mapped`: what the origins of snapshots have together, as far as is known.
+// one instant (cut.h). The store grows before if it must (PlanRoom). kNoSpace if they do not fit. `mapped`:
+// what the origins of snapshots have together now.
 Result<CutPlan> PlanCut(const Catalog& catalog, const PoolConfig& pool, const Store& store,
                         const std::vector<CutWish>& wishes, Bytes mapped, const CutGroup& group = {});
 

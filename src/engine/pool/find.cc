@@ -236,6 +236,37 @@ Result<std::optional<Found>> Node::FindName(const std::string& co_name, Lookup l
   return unread.has_value() ? Result<std::optional<Found>>(std::move(*unread)) : std::optional<Found>();
 }
 
+Result<std::vector<Found>> Node::FindMembers(const std::function<bool(const lvm::VolumeTags&)>& is_one,
+                                             Pool* own, const Call& call) {
+  std::vector<Pool*> order;
+  for (const auto& pool : pools) {
+    order.insert(pool.get() == own ? order.begin() : order.end(), pool.get());
+  }
+  std::vector<Found> out;
+  std::optional<Error> unread;
+  for (Pool* const pool : order) {
+    if (pool != own) {
+      (void)pool->gate.WaitBriefly(call);
+    }
+    const milliseconds patience = own == nullptr ? kAllPatience : kOthersPatience;
+    const auto catalog = pool == own ? Read(*pool, call) : Look(*pool, patience, call);
+    if (!catalog.has_value()) {
+      const bool matters = own == nullptr || pool == own;
+      unread = matters && !unread.has_value() ? CouldNotLook(catalog.error()) : unread;
+      continue;
+    }
+    for (const Record& record : (*catalog)->records) {
+      if (IsWholeSnapshot(**catalog, record) && !record.tags.group.empty() && is_one(record.tags)) {
+        out.push_back({pool, record});
+      }
+    }
+    if (!out.empty()) {
+      return out;
+    }
+  }
+  return unread.has_value() ? Result<std::vector<Found>>(std::move(*unread)) : out;
+}
+
 Status Node::CheckReadableName(const std::string& co_name) {
   for (const auto& pool : pools) {
     const MutexLock lock(pool->catalog_mutex);

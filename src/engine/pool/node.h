@@ -134,6 +134,10 @@ struct Node {
   Result<std::optional<Found>> FindByName(const std::string& co_name, Pool* asked, const Call& call);
   // The same for snapshots.
   Result<std::optional<Found>> FindSnapshotByName(const std::string& co_name, Pool* asked, const Call& call);
+  // The ready members of a group snapshot, in no order; all are in one pool. `own`: the pool that the group's
+  // id names, or its sources are in; as `asked` above.
+  Result<std::vector<Found>> FindMembers(const std::function<bool(const lvm::VolumeTags&)>& is_one, Pool* own,
+                                         const Call& call);
   // kPrecondition if the volume with this id is known to be a bucket. Reads nothing.
   Status CheckNoBucket(const std::string& id);
   // The stack of this volume, for unpublish and unstage; nullopt: it is not active. Works while the group

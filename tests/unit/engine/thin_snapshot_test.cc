@@ -174,13 +174,32 @@ TEST_F(ThinSnapshotTest, WhatDoesNotFitIsRefusedAndLeavesNothing) {
   for (uint64_t at = 0; at < 5 * kExtent.value; at += kChunk.value) {
     Write(id, "x", at);
   }
+  const uint64_t left = Left();
+  dm_.faults.FailNth("Suspend", 1, Error(Code::kIo, "a refused snapshot stops no writer"));
   const auto refused = Cut("nightly", id);  // 18 and 5, and 18 for copies on their way, are more than 40
+  dm_.faults.Clear();
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code(), Code::kNoSpace) << refused.error().message();
+  EXPECT_EQ(Left(), left) << "no room is set aside";
+  EXPECT_FALSE(Now().stores.front().tags.cuts);
   EXPECT_TRUE(UntilLvs(2));
   EXPECT_FALSE(AnySuspended());
   EXPECT_EQ(ChunksUsed(), 5 * kExtent.value / kChunk.value);
   Write(id, "goes on", 0);
+}
+
+TEST_F(ThinSnapshotTest, ARefusedOneDoesNotLetTheStoreGrow) {
+  stores_.front().most = {48 * kExtent.value};
+  Restart();
+  const std::string id = Make("one", 22);
+  Activate(id);
+  for (uint64_t at = 0; at < 5 * kExtent.value; at += kChunk.value) {
+    Write(id, "x", at);
+  }
+  const auto refused = Cut("nightly", id);  // 22, 5 and 22 are more than 48
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), Code::kNoSpace) << refused.error().message();
+  EXPECT_EQ(Now().stores.front().lv->size.value, 40 * kExtent.value);
 }
 
 TEST_F(ThinSnapshotTest, AVolumeThatIsNotActiveCountsWithWhatItHas) {
@@ -606,9 +625,61 @@ TEST_F(GroupSnapshotTest, BadInputIsNamed) {
   ASSERT_FALSE(mixed.has_value());
   EXPECT_EQ(mixed.error().code(), Code::kPrecondition);
   EXPECT_THAT(mixed.error().message(), HasSubstr("source_volume_ids[1]"));
+  std::vector<std::string> many;
+  for (size_t i = 0; i <= GroupSnapshots::kMost; ++i) {
+    many.push_back(fmt::format("default.q23456{}", i));
+  }
+  const auto too_many = create(many);
+  ASSERT_FALSE(too_many.has_value());
+  EXPECT_EQ(too_many.error().code(), Code::kPrecondition);
+  EXPECT_THAT(too_many.error().message(), HasSubstr("33 volumes are named; a group can have 32"));
+  const std::string far = lvm::VolumeId("default", lvm::NewLvName(), lvm::NodeHash("node-2"));
+  const auto elsewhere = create({ids_[0], far});
+  ASSERT_FALSE(elsewhere.has_value());
+  EXPECT_EQ(elsewhere.error().code(), Code::kPrecondition) << elsewhere.error().message();
+  EXPECT_THAT(elsewhere.error().message(), HasSubstr("source_volume_ids[1]"));
+  EXPECT_EQ(Listed(), 0U);
   ASSERT_TRUE(CutGroup().has_value());
   ids_.pop_back();
   EXPECT_EQ(CutGroup().error().code(), Code::kAlreadyExists) << "of other volumes";
+}
+
+TEST_F(GroupSnapshotTest, MembersOfTwoStoresAreRefused) {
+  stores_.push_back(Store("second", 20));
+  Restart();
+  const auto there = Create("there", 2, {{"store", "second"}});
+  ASSERT_TRUE(there.has_value()) << there.error().message();
+  const size_t lvs = LvCount();
+  ids_.push_back(there->volume.id);
+  const auto refused = CutGroup();
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), Code::kPrecondition);
+  EXPECT_THAT(refused.error().message(), HasSubstr("source_volume_ids[3]"));
+  EXPECT_THAT(refused.error().message(), HasSubstr("in another thin store than the others"));
+  EXPECT_EQ(LvCount(), lvs);
+  EXPECT_EQ(Listed(), 0U);
+  EXPECT_FALSE(AnySuspended());
+}
+
+TEST_F(GroupSnapshotTest, AnotherPoolThatIsLostKeepsNoGroupFromItsLife) {
+  lvm_.AddGroup("vg-lost", kExtent, {{"/dev/lost", Extents{10}}});
+  more_pools_ = {{.name = "lost", .group = "vg-lost"}};
+  Restart();
+  lvm_.SetAway("vg-lost", true);
+  const auto made = CutGroup();
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  const auto again = CutGroup();
+  ASSERT_TRUE(again.has_value()) << again.error().message();
+  EXPECT_EQ(IdsOf(*again), IdsOf(*made));
+  const auto got = engine_->group_snapshots().Get(made->id, IdsOf(*made), Soon());
+  ASSERT_TRUE(got.has_value()) << got.error().message();
+  const auto unknown =
+      engine_->group_snapshots().Get(GroupIdOf(lvm::VolumeId("lost", lvm::NewLvName(), "")), {}, Soon());
+  ASSERT_FALSE(unknown.has_value());
+  EXPECT_EQ(unknown.error().code(), Code::kUnavailable) << "that pool may have it";
+  const auto deleted = engine_->group_snapshots().Delete(made->id, IdsOf(*made), Soon());
+  ASSERT_TRUE(deleted.has_value()) << deleted.error().message();
+  EXPECT_TRUE(*deleted);
 }
 
 TEST_F(GroupSnapshotTest, AFailureLeavesNoMember) {

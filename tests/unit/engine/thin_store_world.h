@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,6 +59,7 @@ class ThinStoreTest : public testing::Test {
     EngineConfig config;
     config.pools = {{.name = "default", .group = "vg0"}};
     config.pools.front().stores = stores_;
+    std::ranges::copy(more_pools_, std::back_inserter(config.pools));
     config.node = "node-1";
     engine_ = std::make_unique<Engine>(config, World(), log_);
   }
@@ -143,6 +145,7 @@ class ThinStoreTest : public testing::Test {
   SystemClock clock_;
   Logger log_{LogLevel::kError, LogFormat::kText};
   std::vector<StoreConfig> stores_ = {Store("fast", 40)};
+  std::vector<PoolConfig> more_pools_;
   std::unique_ptr<Engine> engine_;
 };
 
