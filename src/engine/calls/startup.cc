@@ -237,6 +237,34 @@ std::set<std::string> Overreaching(Parts& parts, const Catalog& catalog) {
   return out;
 }
 
+void Resume(Parts& parts, const Record& record, const Call& call) {
+  const std::string& group = record.group->name;
+  const auto resumed = Execute({ActivateAction{group, {record.lv->name}}}, parts.node.world, call);
+  if (resumed.has_value()) {
+    parts.node.log.Info("resumed a volume that was left suspended",
+                        {{"group", group}, {"lv", record.lv->name}});
+  } else {
+    parts.node.log.Warning("a volume was left suspended and cannot be resumed",
+                           {{"group", group}, {"lv", record.lv->name}, {"error", resumed.error().message()}});
+  }
+}
+
+// Volumes that a killed cut left suspended. Their writers do not wait for what the start does with other
+// stores. What fails here, ReconcileDevices tries again.
+void ResumeAfterCuts(Parts& parts, const Catalog& catalog, const Call& call) {
+  if (catalog.stores.empty()) {
+    return;
+  }
+  const auto devices = parts.node.world.dm.List(lvm::DmUuid(catalog.group->uuid, ""));
+  for (const dm::Device& device : devices.value_or(std::vector<dm::Device>())) {
+    for (const Record& record : catalog.records) {
+      if (device.suspended && IsInPool(record) && device.uuid == record.DmUuid()) {
+        Resume(parts, record, call);
+      }
+    }
+  }
+}
+
 // A killed LVM may have left devices without a logical volume, and suspended devices that wait for a table,
 // so that any I/O to them hangs. Activating the volume loads the table of the committed metadata, and
 // resumes.
@@ -277,17 +305,8 @@ Status ReconcileDevices(Parts& parts, const Catalog& catalog, const Call& call) 
   parts.node.world.dm.RemoveStaleNodes(
       group.name, [&](const std::string& name) { return !VolumeOf(name, catalog).empty(); });
   for (const Record& record : catalog.records) {
-    if (!suspended.contains(record.lv->name)) {
-      continue;
-    }
-    auto resumed = Execute({ActivateAction{group.name, {record.lv->name}}}, parts.node.world, call);
-    if (resumed.has_value()) {
-      parts.node.log.Info("resumed a volume that was left suspended",
-                          {{"group", group.name}, {"lv", record.lv->name}});
-    } else {
-      parts.node.log.Warning(
-          "a volume was left suspended and cannot be resumed",
-          {{"group", group.name}, {"lv", record.lv->name}, {"error", resumed.error().message()}});
+    if (suspended.contains(record.lv->name)) {
+      Resume(parts, record, call);
     }
   }
   for (const Store& store : catalog.stores) {
@@ -411,6 +430,7 @@ Status Reconcile(Parts& parts, Pool& pool, const Call& call) {
                            {{"pool", pool.config.name}, {"lv", one.lv->name}, {"problem", one.why}});
   }
   WarnOfOtherNodes(parts, pool, *catalog);
+  ResumeAfterCuts(parts, *catalog, call);
   StartStores(parts, pool, *catalog, call);
   EndRepairs(parts, pool, *catalog, call);
   QUARRY_ASSIGN(catalog, parts.node.ReadGroup(pool, call));

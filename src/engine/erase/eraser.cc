@@ -59,11 +59,6 @@ bool IsCopying(Pool& pool, const Record& record) {
   return pool.copying.contains(record.lv->name);
 }
 
-// Also of a thin volume that is not complete, whose tags do not say it yet.
-bool IsInPool(const Record& record) {
-  return !record.lv->pool.empty();
-}
-
 Bytes Sum(const std::vector<Bytes>& sizes) {
   Bytes sum;
   for (const Bytes size : sizes) {
@@ -135,8 +130,8 @@ bool SuperblocksStayedClear(const World& world, const Record& record, const std:
 // Whether the record is the leader of a group snapshot that has a ready member.
 bool LeadsReady(const Catalog& catalog, const Record& record) {
   return std::ranges::any_of(catalog.records, [&](const Record& other) {
-    return &other != &record && !other.tags.group.empty() && other.tags.state == lvm::VolumeState::kReady &&
-           LeaderOf(other.tags.group) == record.tags.id;
+    return other.lv->uuid != record.lv->uuid && !other.tags.group.empty() &&
+           other.tags.state == lvm::VolumeState::kReady && LeaderOf(other.tags.group) == record.tags.id;
   });
 }
 
@@ -704,6 +699,7 @@ Result<bool> Eraser::Remove(const std::vector<Record>& records, const std::stop_
   QUARRY_ASSIGN(const lvm::Snapshot now, world_.lvm.Read(pool_.config.group, limited));
   RemoveLvAction remove{
       .group = now->name, .names = {}, .seqno = now->seqno, .thin = IsInPool(records.front())};
+  const Catalog catalog = ReadCatalog(pool_.config.name, now);
   std::vector<const Record*> going;
   bool shares = false;  // whether one of them shares, or shared, chunks with others
   for (const Record& record : records) {
@@ -716,7 +712,8 @@ Result<bool> Eraser::Remove(const std::vector<Record>& records, const std::stop_
     // Only a logical volume that still carries the tag, and that no create is making, is removed.
     const std::string tag =
         IsErasing(record) ? lvm::StateTag(lvm::VolumeState::kErasing) : std::string(lvm::kCreatingTag);
-    if (std::ranges::find(lv->tags, tag) == lv->tags.end() || BeingMade(pool_, record)) {
+    if (std::ranges::find(lv->tags, tag) == lv->tags.end() || BeingMade(pool_, record) ||
+        LeadsReady(catalog, record)) {
       continue;
     }
     // Of two that share chunks, neither has them alone. So the second is looked at again when the first is

@@ -156,6 +156,11 @@ bool IsUnfinished(const Catalog& catalog, const Record& record);
 // A snapshot that callers see.
 bool IsWholeSnapshot(const Catalog& catalog, const Record& record);
 
+// Whether it lies in a thin pool. Also of a thin volume that is not complete, whose tags do not say it yet.
+inline bool IsInPool(const Record& record) {
+  return !record.lv->pool.empty();
+}
+
 // Whether it is a snapshot in a thin store, in whatever state.
 inline bool IsThinSnapshot(const Record& record) {
   return record.tags.thin && record.tags.snapshot;
