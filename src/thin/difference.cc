@@ -75,16 +75,18 @@ class Comparison {
   Comparison(MetadataReader& reader, Side base, Side target, const ChangeVisitor& visit, const Call& call)
       : reader_(reader), base_(std::move(base)), target_(std::move(target)), runs_(visit), call_(call) {}
 
-  // Ends beyond `from` as soon as the reader has read `last_read` blocks.
+  // Ends beyond `from` as soon as the reader has read `last_read` blocks, or the call has ended.
   Result<uint64_t> Run(uint64_t from, uint64_t last_read) {
     while (!base_.cursor.at_end() || !target_.cursor.at_end()) {
       if (reader_.reads() >= last_read && Place() > from) {
-        const uint64_t place = Place();
-        runs_.Flush();
-        return place;
+        return EndHere();
       }
-      QUARRY_ASSIGN(const bool more, Step());
-      if (!more) {
+      const Result<bool> more = Step();
+      if (!more.has_value() && IsEndOfCall(more.error()) && Place() > from) {
+        return EndHere();
+      }
+      QUARRY_TRY(more);
+      if (!*more) {
         return kWholeDevice;
       }
     }
@@ -93,6 +95,12 @@ class Comparison {
   }
 
  private:
+  uint64_t EndHere() {
+    const uint64_t place = Place();
+    runs_.Flush();
+    return place;
+  }
+
   // All blocks before this one were compared. At least one side is not at its end.
   uint64_t Place() const {
     const auto place = [](const TreeCursor& cursor) {

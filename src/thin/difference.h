@@ -33,6 +33,11 @@ struct ChangedRun {
 // Gets each run, and returns false to end the walk.
 using ChangeVisitor = std::function<bool(const ChangedRun&)>;
 
+// Whether a walk ended because its call did.
+inline bool IsEndOfCall(const Error& error) {
+  return error.code() == Code::kTimeout || error.code() == Code::kCancelled;
+}
+
 // What a walk returns that came to the end of the device.
 inline constexpr uint64_t kWholeDevice = UINT64_MAX;
 
@@ -41,9 +46,9 @@ inline constexpr uint64_t kWholeDevice = UINT64_MAX;
 // discarded bytes. To continue later, give the end of the last run as `from`. kNotFound: the pool lacks one
 // of the devices.
 //
-// A walk that has read `most_reads` blocks ends, once it has got beyond `from`. The result is where a next
-// one goes on: all changes before that thin block were visited. kWholeDevice: there are none behind it.
-// Without a meaning if the visitor has ended the walk.
+// A walk that has read `most_reads` blocks, or whose call has ended, ends once it has got beyond `from`. The
+// result is where a next one goes on: all changes before that thin block were visited. kWholeDevice: there
+// are none behind it. Without a meaning if the visitor has ended the walk.
 Result<uint64_t> WalkDifference(MetadataReader& reader, DeviceId base, DeviceId target, uint64_t from,
                                 const ChangeVisitor& visit, const Call& call,
                                 uint64_t most_reads = UINT64_MAX);

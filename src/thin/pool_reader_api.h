@@ -89,7 +89,8 @@ class PoolReaderApi {
   virtual Result<OwnRanges> Exclusive(const std::string& metadata, uint32_t id, Bytes from, size_t most,
                                       const Call& call) = 0;
 
-  // The bytes that the device maps, shared or not, from the chunk on that has `from`.
+  // The bytes that the device maps, shared or not, from the chunk on that has `from`. If `call` ends in time
+  // once there was some progress, what was read so far; Different likewise.
   virtual Result<WalkedRanges> Allocated(const std::string& metadata, uint32_t id, Bytes from,
                                          const WalkLimit& limit, const Call& call) = 0;
 

@@ -69,7 +69,11 @@ Result<WalkedRanges> FindAllocated(std::shared_ptr<BlockSource> metadata, Device
       if (reader.reads() >= limit.reads && cursor.low() > first) {
         return collector.Finish(cursor.low());
       }
-      QUARRY_TRY(cursor.Enter(call));
+      const Status entered = cursor.Enter(call);
+      if (!entered.has_value() && IsEndOfCall(entered.error()) && cursor.low() > first) {
+        return collector.Finish(cursor.low());
+      }
+      QUARRY_TRY(entered);
       continue;
     }
     QUARRY_TRY(reader.DataBlock(cursor));

@@ -3,6 +3,7 @@
 #include "engine/changed_blocks.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <utility>
 
@@ -15,8 +16,10 @@
 namespace quarry::engine {
 namespace {
 
-// Blocks of metadata, 16 MiB. While they are read, all other changes of the group wait.
-constexpr uint64_t kMostReads = 4096;
+// Blocks of metadata, 8 MiB. While they are read, all other changes of the group wait, and the kernel gives
+// no chunk away that becomes free: writers to a full store wait, and fail after a minute.
+constexpr uint64_t kMostReads = 2048;
+constexpr std::chrono::seconds kLongestHold{30};
 
 // A snapshot that a request names.
 struct Named {
@@ -128,15 +131,16 @@ Result<thin::WalkedRanges> Walk(const Record* base, const Record& target, Bytes 
   QUARRY_TRY(StartStore(group, *pool, world, call));
   QUARRY_TRY(HealthyPool(group, *pool, world.dm));
   const thin::WalkLimit limit{.ranges = most, .reads = kMostReads};
+  const Call limited = call.Within(kLongestHold);
   QUARRY_ASSIGN(const MetadataHold hold, MetadataHold::Begin(group, *pool, world.dm));
   if (base_device.has_value()) {
-    if (Status order = CheckOrder(hold, *base_device, device, world, call); !order.has_value()) {
+    if (Status order = CheckOrder(hold, *base_device, device, world, limited); !order.has_value()) {
       return OfStore(std::move(order.error()));
     }
   }
   auto walked = base_device.has_value()
-                    ? world.thin.Different(hold.device(), *base_device, device, offset, limit, call)
-                    : world.thin.Allocated(hold.device(), device, offset, limit, call);
+                    ? world.thin.Different(hold.device(), *base_device, device, offset, limit, limited)
+                    : world.thin.Allocated(hold.device(), device, offset, limit, limited);
   if (!walked.has_value()) {
     return OfStore(std::move(walked.error()))
         .Context(fmt::format("the metadata of thin store {}/{}", group.name, pool->name));

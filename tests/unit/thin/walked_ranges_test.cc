@@ -4,8 +4,12 @@
 #include <unistd.h>
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
+#include <span>
+#include <stop_token>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -137,6 +141,65 @@ TEST(WalkedRangesTest, AStepReadsLittleEvenWhereNothingDiffers) {
     at = part->end;
   }
   EXPECT_GT(steps, 20);
+}
+
+// Ends the call while one of its reads is under way.
+class SlowSource : public BlockSource {
+ public:
+  SlowSource(std::shared_ptr<BlockSource> source, int ends_at) : source_(std::move(source)), left_(ends_at) {}
+  uint64_t blocks() const override { return source_->blocks(); }
+  Status Read(uint64_t first, std::span<std::byte> memory) override {
+    if (--left_ == 0) {
+      stop.request_stop();
+    }
+    return source_->Read(first, memory);
+  }
+
+  std::stop_source stop;
+
+ private:
+  std::shared_ptr<BlockSource> source_;
+  int left_;
+};
+
+TEST(WalkedRangesTest, AWalkThatTakesTooLongHasWhatItRead) {
+  MetadataImage image(6);
+  image.Create(1);
+  image.Create(2);
+  for (uint64_t block = 0; block < 200; ++block) {
+    image.Map(1, block, block);
+    image.Map(2, block, block);
+  }
+  for (const uint64_t block : {3U, 80U, 199U}) {
+    image.Map(2, block);
+  }
+  const std::vector<ByteRange> all = {Blocks(3, 1), Blocks(80, 1), Blocks(199, 1)};
+  for (const bool different : {false, true}) {
+    int parts = 0;
+    bool whole = false;
+    for (int ends_at = 1; !whole; ++ends_at) {
+      SCOPED_TRACE(ends_at);
+      const auto source = std::make_shared<SlowSource>(image.Source(true), ends_at);
+      const Call call{.stop = source->stop.get_token()};
+      const auto part = different ? FindDifferent(source, 1, 2, Bytes{}, kFree, call)
+                                  : FindAllocated(source, 2, Bytes{}, kFree, call);
+      if (!part.has_value()) {
+        EXPECT_EQ(part.error().code(), Code::kCancelled);
+        EXPECT_EQ(parts, 0) << "a longer walk has more";
+        continue;
+      }
+      whole = part->whole;
+      ASSERT_GT(part->end, Bytes{});
+      parts += whole ? 0 : 1;
+      std::vector<ByteRange> expected = different ? all : std::vector<ByteRange>{Blocks(0, 200)};
+      std::erase_if(expected, [&](const ByteRange& range) { return range.offset >= part->end; });
+      if (!different && !whole) {
+        expected = {{Bytes{}, part->end}};
+      }
+      EXPECT_EQ(part->ranges, expected);
+    }
+    EXPECT_GT(parts, 10);
+  }
 }
 
 RC_GTEST_PROP(WalkedRangesProperty, AnyStepsFromAnywhereFindWhatTheDevicesDiffer, (uint32_t seed)) {
