@@ -90,14 +90,38 @@ class ThinPropertyTest : public ThinStoresTest {
     ASSERT_OK(made);
     ASSERT_NO_FATAL_FAILURE(Use(made.value.volume(), std::move(thing)));
   }
+  static int64_t InExtents(int64_t bytes) { return (bytes + kExtent - 1) / kExtent * kExtent; }
+  // What the first snapshot or clone sets aside at most, with a new volume of `size`.
+  int64_t Margin(int64_t size) const {
+    for (const Thing& volume : volumes_) {
+      size += volume.size;
+    }
+    return InExtents(std::min(size, int64_t{1024} * chunk_ * 1024));
+  }
+  static int64_t MappedOf(const Thing& volume) {
+    const auto words = Words(Sh("dmsetup status vg-" + LvNameIn(volume.id)).out);
+    return words.size() > 3 ? std::strtoll(words[3].c_str(), nullptr, 10) * 512 : -1;
+  }
+  // A refusal, which must have a reason: `need` and the margin are more than was `left`.
+  template <typename Reply>
+  void ExpectFull(const Reply& reply, int64_t left, int64_t need) {
+    EXPECT_EQ(reply.code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << reply.text();
+    EXPECT_LT(left, need + Margin(need)) << "refused, although it fitted: " << need << ", " << reply.text();
+    ++refused_;
+  }
   void Snapshot() {
     const Thing& source = Any(volumes_);
     Thing thing{.name = NewName(), .size = source.size, .units = source.units};
+    AwaitErased();
+    const int64_t left = Free();
+    const int64_t mapped = MappedOf(source);
+    ASSERT_GE(mapped, 0);
     const auto made = client().Snapshot(thing.name, source.id);
     if (!made.ok()) {
-      EXPECT_EQ(made.code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << made.text();
+      ExpectFull(made, left, std::max(InExtents(mapped), kExtent));
       return;
     }
+    ++cut_;
     thing.id = made.value.snapshot().snapshot_id();
     snapshots_.push_back(std::move(thing));
   }
@@ -109,11 +133,14 @@ class ThinPropertyTest : public ThinStoresTest {
                     source.size + kExtent * static_cast<int64_t>(Pick(2))};
     (of_snapshot ? spec.snapshot : spec.source) = source.id;
     AwaitErased();
+    const int64_t left = Free();
     const auto made = client().Create(spec);
     if (!made.ok()) {
-      EXPECT_EQ(made.code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << made.text();
+      ExpectFull(made, left, spec.size);
       return;
     }
+    EXPECT_LE(spec.size, left);
+    ++cloned_;
     ASSERT_NO_FATAL_FAILURE(Use(made.value.volume(), std::move(thing)));
   }
   void Write(Thing& volume, size_t first, size_t count) {
@@ -151,12 +178,18 @@ class ThinPropertyTest : public ThinStoresTest {
   }
   void Grow() {
     Thing& volume = Any(volumes_);
-    const int64_t size = volume.size + kExtent * (1 + static_cast<int64_t>(Pick(4)));
+    const int64_t more = kExtent * (1 + static_cast<int64_t>(Pick(4)));
+    const int64_t size = volume.size + more;
+    AwaitErased();
+    const int64_t left = Free();
     const auto grown = client().Expand(volume.id, size);
+    EXPECT_EQ(grown.ok(), more <= left) << grown.text();
     if (!grown.ok()) {
       EXPECT_EQ(grown.code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << grown.text();
+      ++refused_;
       return;
     }
+    ++grown_;
     volume.size = size;
     volume.units.resize(static_cast<size_t>(size / kUnit), 0);
   }
@@ -205,6 +238,8 @@ class ThinPropertyTest : public ThinStoresTest {
 
   std::mt19937_64 random_;
   std::vector<Thing> volumes_, snapshots_;
+  int chunk_ = 0;  // KiB
+  int cut_ = 0, cloned_ = 0, grown_ = 0, refused_ = 0;
   int names_ = 0;
   uint64_t seeds_ = 0;
 };
@@ -219,13 +254,13 @@ void ThinPropertyTest::Live(uint32_t number) {
       {"linear", 1}, {"striped stripes=2", 2}, {"raid1", 1}, {"raid10 stripes=2", 2}, {"raid5 stripes=2", 2}};
   const Shape& shape = shapes[Pick(shapes.size())];
   const int64_t extents = (16 + static_cast<int64_t>(Pick(24))) / shape.least * shape.least;
-  const int chunk = 64 << Pick(5);
+  chunk_ = 64 << Pick(5);
   // Some grow by themselves: what can be made counts what the store can grow by.
   const bool grows = Pick(3) == 0;
   const int64_t most = (grows ? extents * 5 / 4 : extents) / shape.least * shape.least;
   QuarrydOptions options;
   options.pools = {"main=vg,store.fast=" + std::to_string(extents * 4) + "MiB type=" + shape.type +
-                   " chunk=" + std::to_string(chunk) + "KiB" +
+                   " chunk=" + std::to_string(chunk_) + "KiB" +
                    (grows ? " max=" + std::to_string(most * 4) + "MiB" : "")};
   options.arguments = {"--repair-delay=600"};
   printf("  store %u: %s\n", number, options.pools.front().c_str());
@@ -287,6 +322,12 @@ TEST_F(ThinPropertyTest, WhatIsAdmittedCanBeWrittenAndNothingLeaks) {
     ASSERT_NO_FATAL_FAILURE(Live(number)) << "store " << number;
     ASSERT_FALSE(HasFailure()) << "store " << number;
     ASSERT_NO_FATAL_FAILURE(EndStore());
+  }
+  printf("  %d snapshots, %d clones, %d growths; %d refused\n", cut_, cloned_, grown_, refused_);
+  if (Numbers().size() >= 10) {
+    EXPECT_GT(cut_, 0);
+    EXPECT_GT(cloned_, 0);
+    EXPECT_GT(grown_, 0);
   }
 }
 

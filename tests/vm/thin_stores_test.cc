@@ -179,6 +179,70 @@ TEST_F(ThinStoresTest, LegsOfAPulledDiskAreRebuiltWhileTheStoreIsInUse) {
   EXPECT_TRUE(IsEmptyStore());
 }
 
+// Its data and metadata are moved, or rebuilt elsewhere, while a volume is written to. quarryd is killed amid
+// the second one.
+class EvacuatedStoreTest : public ThinStoresTest, public testing::WithParamInterface<const char*> {
+ protected:
+  static bool IsOn(const std::string& node) {
+    return Sh("lvs -a --noheadings -o lv_name,devices vg | grep '" + Pool() + "_t' | grep -q '" + node + "('")
+        .ok();
+  }
+  static bool IsMember(const std::string& node) {
+    return Sh("pvs --noheadings -o pv_name -S vg_name=vg | grep -q '" + node + "$'").ok();
+  }
+  static std::string AnyDiskOfStore() {
+    for (const std::string& node : DiskNodes()) {
+      if (IsOn(node)) {
+        return node;
+      }
+    }
+    ADD_FAILURE() << Lvs("lv_name,devices");
+    return "";
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Types, EvacuatedStoreTest, testing::Values("raid1", "linear"),
+                         [](const auto& tested) { return std::string(tested.param); });
+
+TEST_P(EvacuatedStoreTest, KeepsEveryByteOnOtherDisks) {
+  ASSERT_NO_FATAL_FAILURE(StartWith(GetParam()));
+  const v1::Volume kept = Make("kept", 8 * kMi);
+  ASSERT_OK(WritePattern(Publish(kept, "kept"), 3, 8 << 20));
+  const auto snapshot = client().Snapshot("nightly", kept.volume_id());
+  ASSERT_OK(snapshot);
+  ASSERT_OK(WritePattern(TargetPath("kept"), 4, 4 << 20));
+  const v1::Volume used = Make("used", kSize);
+  Writer writer(Publish(used, "used"), true, std::chrono::milliseconds(250));
+  for (const std::string verb : {"evacuate", "replace"}) {
+    SCOPED_TRACE(verb);
+    const std::string leaving = AnyDiskOfStore();
+    if (verb == "evacuate") {
+      const Outcome done = Tool({"quarryctl", verb, leaving});
+      EXPECT_TRUE(done.ok()) << done.out << done.err << quarryd().Log();
+    } else {
+      ASSERT_TRUE(Tool({"quarryctl", verb, leaving, "--no-wait"}).ok());
+      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+      KillAndRestart();
+    }
+    EXPECT_TRUE(Eventually([&] { return !IsMember(leaving); }, 240))
+        << Lvs("lv_name,devices") << quarryd().Log();
+    EXPECT_FALSE(IsOn(leaving)) << Lvs("lv_name,devices");
+    EXPECT_TRUE(Eventually([&] { return IsWell(used); }, 120)) << ConditionOf(used);
+    EXPECT_EQ(Lvs("lv_name").find("pvmove"), std::string::npos);
+    EXPECT_TRUE(Sh("wipefs -a -q " + leaving + " && vgextend --metadatasize 64m vg " + leaving).ok());
+  }
+  EXPECT_OK(writer.StopAndCheck());
+  EXPECT_OK(CheckPattern(TargetPath("kept"), 4, 4 << 20));
+  VolumeSpec spec{"restored", TypeParameters("thin"), BlockCapability(), 8 * kMi};
+  spec.snapshot = snapshot.value.snapshot().snapshot_id();
+  const v1::Volume restored = MustCreate(spec);
+  EXPECT_OK(CheckPattern(Publish(restored, "restored"), 3, 8 << 20));
+  EXPECT_OK(client().DeleteSnapshot(spec.snapshot));
+  End(restored, "restored");
+  End(kept, "kept");
+  End(used, "used");
+  EXPECT_TRUE(IsEmptyStore());
+}
+
 TEST_F(ThinStoresTest, AStoreStartsWithoutADiskThatItCanDoWithout) {
   ASSERT_NO_FATAL_FAILURE(StartWith("raid1"));
   const v1::Volume volume = Make("kept", 32 * kMi);

@@ -10,9 +10,10 @@
 //
 // Kills at the N-th request of quarryd and what it starts. quarryd gives LVM commands an environment of their
 // own, so /etc/ld.so.preload names the library for this, and the files have fixed names. While kOrder is
-// there ("N one" or "N all"), these requests are logged in kNthLog. The process that makes the next request
-// once that log has N lines is killed before it. With "all", quarryd and its zygote are killed first. A line
-// with -1 for errno has the request, and the name of the process that was killed.
+// there ("N one", "N all" or "N halt"), these requests are logged in kNthLog. The process that makes the next
+// request once that log has N lines is killed before it. With "all", quarryd and its zygote are killed first;
+// with "halt" all of them are stopped instead, so that a power cut finds the disks as they are before that
+// request. A line with -1 for errno has the request, and the name of the process.
 #include <fcntl.h>
 #include <linux/dm-ioctl.h>
 #include <sys/ioctl.h>
@@ -149,9 +150,11 @@ bool KillAtNth(const char* words) {
     name[strcspn(name, "\n")] = '\0';
     Log(kNthLog, Now(), -1, words, name);
   }
+  const bool halts = strcmp(which, "halt") == 0;
+  const int signal = halts ? SIGSTOP : SIGKILL;
   pid_t victims[8] = {};
   size_t count = 0;
-  for (pid_t one = getppid(); strcmp(which, "all") == 0 && count < std::size(victims); ++count) {
+  for (pid_t one = getppid(); (halts || strcmp(which, "all") == 0) && count < std::size(victims); ++count) {
     const pid_t parent = ParentOfOurs(one);
     if (parent == 0) {
       break;
@@ -160,9 +163,9 @@ bool KillAtNth(const char* words) {
     one = parent;
   }
   while (count > 0) {
-    kill(victims[--count], SIGKILL);  // quarryd first: it must not see the end of the others
+    kill(victims[--count], signal);  // quarryd first: it must not see the end of the others
   }
-  kill(getpid(), SIGKILL);
+  kill(getpid(), signal);
   return true;
 }
 
