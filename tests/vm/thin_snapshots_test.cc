@@ -9,7 +9,9 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -292,6 +294,8 @@ class Counter {
 // A group snapshot has a prefix of all writes: if it has a number, it has all smaller ones.
 class GroupSnapshotsTest : public ThinSnapshotsTest, public testing::WithParamInterface<int> {
  protected:
+  explicit GroupSnapshotsTest(int64_t size = 256 * kMi) : ThinSnapshotsTest(size) {}
+
   template <typename Method, typename Request>
   auto Ask(Method method, const Request& request) {
     const auto stub = v1::GroupController::NewStub(
@@ -368,6 +372,61 @@ TEST_P(GroupSnapshotsTest, HaveAPrefixOfAllWrites) {
   End(volumes[0], "one");
   End(volumes[1], "two");
   End(volumes[2], "three");
+  EXPECT_TRUE(IsEmptyStore());
+}
+
+// As many volumes as a group may have, in use.
+class LargeGroupTest : public GroupSnapshotsTest {
+ protected:
+  LargeGroupTest() : GroupSnapshotsTest(340 * kMi) {}
+};
+
+TEST_P(LargeGroupTest, HasAllMembersWithTheirBytes) {
+  ASSERT_NO_FATAL_FAILURE(StartWith("raid1"));
+  v1::CreateVolumeGroupSnapshotRequest request;
+  request.set_name("large");
+  std::vector<v1::Volume> volumes;
+  std::map<std::string, uint64_t> seeds;  // by volume
+  for (int i = 0; i < GetParam(); ++i) {
+    const std::string name = "v" + std::to_string(i);
+    volumes.push_back(Make(name, 4 * kMi));
+    ASSERT_FALSE(HasFailure());
+    seeds[volumes.back().volume_id()] = static_cast<uint64_t>(100 + i);
+    ASSERT_OK(WritePattern(Publish(volumes.back(), name), seeds[volumes.back().volume_id()], 1 << 20));
+    request.add_source_volume_ids(volumes.back().volume_id());
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  Reply<v1::CreateVolumeGroupSnapshotResponse> made;
+  ASSERT_TRUE(Eventually(
+      [&] {
+        made = Ask(&v1::GroupController::Stub::CreateVolumeGroupSnapshot, request);
+        EXPECT_TRUE(made.ok() || made.code() == grpc::StatusCode::UNAVAILABLE) << made.text();
+        return made.ok();
+      },
+      300))
+      << made.text() << quarryd().Log();
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+  printf("  %d members after %.1f s\n", GetParam(), taken.count());
+  const v1::VolumeGroupSnapshot& group = made.value.group_snapshot();
+  ASSERT_EQ(group.snapshots_size(), GetParam());
+  EXPECT_FALSE(AnySuspended());
+  v1::DeleteVolumeGroupSnapshotRequest gone;
+  gone.set_group_snapshot_id(group.group_snapshot_id());
+  for (int i = 0; i < GetParam(); ++i) {
+    const v1::Snapshot& member = group.snapshots(i);
+    gone.add_snapshot_ids(member.snapshot_id());
+    ASSERT_TRUE(seeds.contains(member.source_volume_id()));
+    ASSERT_OK(WritePattern(TargetPath("v" + std::to_string(i)), 7, 1 << 20)) << "writes go on";
+    if (i % 16 == 0) {
+      const v1::Volume copy = MustRestore("copy", member, BlockCapability(), 4 * kMi);
+      EXPECT_OK(CheckPattern(Publish(copy, "copy"), seeds[member.source_volume_id()], 1 << 20));
+      End(copy, "copy");
+    }
+  }
+  EXPECT_OK(Ask(&v1::GroupController::Stub::DeleteVolumeGroupSnapshot, gone));
+  for (int i = 0; i < GetParam(); ++i) {
+    End(volumes[static_cast<size_t>(i)], "v" + std::to_string(i));
+  }
   EXPECT_TRUE(IsEmptyStore());
 }
 
@@ -506,11 +565,12 @@ TEST_P(GroupCopiedTest, ACutEndsWhileSomebodyCopiesFromOneMemberToAnother) {
   EXPECT_TRUE(IsEmptyStore());
 }
 
-INSTANTIATE_TEST_SUITE_P(Few, GroupKilledTest, testing::Values(4));
+INSTANTIATE_TEST_SUITE_P(Few, GroupKilledTest, testing::Values(8));
 INSTANTIATE_TEST_SUITE_P(Many, GroupKilledTest, testing::Values(1));
 INSTANTIATE_TEST_SUITE_P(Once, GroupCopiedTest, testing::Values(0));
-INSTANTIATE_TEST_SUITE_P(Few, GroupSnapshotsTest, testing::Values(3));
+INSTANTIATE_TEST_SUITE_P(Few, GroupSnapshotsTest, testing::Values(2));
 INSTANTIATE_TEST_SUITE_P(Many, GroupSnapshotsTest, testing::Values(50));
+INSTANTIATE_TEST_SUITE_P(Most, LargeGroupTest, testing::Values(32));
 
 }  // namespace
 }  // namespace quarry::vm

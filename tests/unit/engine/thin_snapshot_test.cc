@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
+#include <set>
 #include <string>
 
 #include <fmt/format.h>
@@ -211,6 +213,81 @@ TEST_F(ThinSnapshotTest, AVolumeThatIsNotActiveCountsWithWhatItHas) {
       MustCut("nightly", id);  // 18, 1, and 18 for copies on their way are less than 40
   ASSERT_FALSE(HasFailure());
   EXPECT_EQ(Now().SnapshotById(snapshot)->tags.mapped, kChunk);
+}
+
+// Snapshots until the pool takes no more, because the store's metadata or LVM's text are full. Then all are
+// there, in pages, and go again.
+class ManySnapshotsTest : public ThinSnapshotTest {
+ protected:
+  ManySnapshotsTest() {
+    lvm_.AddGroup("vg1", kExtent, {{"/dev/d", Extents{2000}}, {"/dev/e", Extents{2000}}});
+    more_pools_ = {{.name = "many", .group = "vg1", .stores = {Store("big", 300)}}};
+    Restart();
+  }
+  std::string MakeThere() {
+    const auto made = Create("one", 1, {{"pool", "many"}});
+    EXPECT_TRUE(made.has_value()) << (made.has_value() ? "" : made.error().message());
+    return made.has_value() ? made->volume.id : "";
+  }
+  size_t LvsThere() { return (*lvm_.Read("vg1", Soon()))->lvs.size(); }
+  // The ids of those that were made.
+  std::set<std::string> UntilRefused(const std::string& source, Error& refused) {
+    std::set<std::string> made;
+    while (made.size() < 1000) {
+      const auto snapshot = Cut(fmt::format("s{}", made.size()), source);
+      if (!snapshot.has_value()) {
+        refused = snapshot.error();
+        return made;
+      }
+      made.insert(snapshot->snapshot.id);
+    }
+    ADD_FAILURE() << "never refused";
+    return made;
+  }
+  std::set<std::string> InPages() {
+    std::set<std::string> out;
+    std::string token;
+    do {
+      const auto page = engine_->snapshots().List({}, 100, token, Soon());
+      EXPECT_TRUE(page.has_value());
+      for (const VolumeSnapshot& one : page->snapshots) {
+        EXPECT_TRUE(out.insert(one.id).second) << "twice";
+      }
+      token = page->next_token;
+    } while (!token.empty());
+    return out;
+  }
+};
+
+TEST_F(ManySnapshotsTest, TheStoresMetadataAreNotOverfilled) {
+  const std::string id = MakeThere();
+  Error refused(Code::kInternal, "");
+  const std::set<std::string> made = UntilRefused(id, refused);
+  EXPECT_EQ(refused.code(), Code::kNoSpace) << refused.message();
+  EXPECT_THAT(refused.message(), HasSubstr("the metadata of thin store 'big' have no room"));
+  EXPECT_GT(made.size(), 200U);
+  EXPECT_EQ(Capacity({{"pool", "many"}}).available, Bytes{});
+  EXPECT_EQ(InPages(), made);
+  const size_t lvs = LvsThere();
+  EXPECT_FALSE(Cut("again", id).has_value());
+  EXPECT_EQ(LvsThere(), lvs);
+  DeleteSnapshot(*made.begin());
+  ASSERT_TRUE(Eventually([&] { return Cut("room", id).has_value(); }));
+}
+
+TEST_F(ManySnapshotsTest, LvmsTextIsNotOverfilled) {
+  const std::string id = MakeThere();
+  lvm_.SetMetadataRoom("vg1", {64 * 1024});
+  Error refused(Code::kInternal, "");
+  const std::set<std::string> made = UntilRefused(id, refused);
+  EXPECT_EQ(refused.code(), Code::kNoSpace) << refused.message();
+  EXPECT_THAT(refused.message(), HasSubstr("metadata"));
+  EXPECT_GT(made.size(), 20U);
+  EXPECT_EQ(InPages(), made);
+  for (const std::string& one : made) {
+    DeleteSnapshot(one);
+  }
+  EXPECT_TRUE(Eventually([&] { return InPages().empty(); }));
 }
 
 TEST_F(ThinSnapshotTest, SourceSnapshotAndCopyGoInAnyOrder) {
