@@ -23,7 +23,7 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 constexpr int kRoundsOfASeries = 4;
-constexpr auto kBudget = seconds(90);
+constexpr auto kBudget = seconds(60);
 constexpr auto kStuck = seconds(240);  // longer than any step may take
 constexpr size_t kMostVolumes = 4;
 constexpr uint64_t kFileBytes = 1 << 20;

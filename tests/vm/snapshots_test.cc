@@ -267,6 +267,8 @@ TEST_F(SnapshotsTest, AnUnfinishedOneIsNeverSeenAndItsBytesAreErased) {
   }
   EXPECT_OK(CheckPattern(NodeOf(source), 23, kRaw));
   ASSERT_NO_FATAL_FAILURE(ExpectFreeSpaceIsZero());
+  ASSERT_EQ(quarryd().Stop(), 0);
+  StartQuarryd();
   const v1::Snapshot snapshot = MustSnap("snap", source);
   EXPECT_OK(client().DeleteSnapshot(snapshot.snapshot_id()));
   EXPECT_OK(client().Delete(source.volume_id()));
