@@ -244,17 +244,16 @@ Status CheckLimitFor(Parts& parts, const Catalog& catalog, const CreateWish& wis
 }
 
 Error ExplainFullStore(Error error, const Catalog& catalog, const PoolConfig& pool, const Store& store,
-                       const CreateWish& wish) {
+                       const StoreNeed& need, bool elsewhere) {
   Bytes going;
   for (const Record& record : catalog.records) {
     if (IsErasing(record) && record.lv->pool == store.lv->name) {
       going = going + (IsThinSnapshot(record) ? record.tags.mapped : record.lv->size);
     }
   }
-  const Bytes wanted = ToBytes(wish.size, catalog.group->extent_size);
-  const bool worth_waiting =
-      !wish.elsewhere && wanted <= SpaceOf(catalog, store, TermsOf(store, pool)).largest + going;
-  if (wish.elsewhere && error.code() == Code::kPrecondition) {
+  const StoreSpace space = SpaceOf(catalog, store, TermsOf(store, pool), need.grows, need.what, need.count);
+  const bool worth_waiting = !elsewhere && need.bytes <= space.largest + going;
+  if (elsewhere && error.code() == Code::kPrecondition) {
     return std::move(error).As(Code::kNoSpace);
   }
   if (error.code() != Code::kNoSpace || !worth_waiting || going == Bytes{}) {
@@ -367,7 +366,8 @@ Result<Volume> MakeThinVolume(Parts& parts, Pool& pool, CreateWish wish, const C
   QUARRY_TRY(CheckFill(parts, pool, *catalog, **store, call));
   auto plan = PlanCreateThin(*catalog, pool.config, **store, wish);
   if (!plan.has_value()) {
-    return ExplainFullStore(std::move(plan.error()), *catalog, pool.config, **store, wish);
+    const StoreNeed need{.bytes = ToBytes(wish.size, catalog->group->extent_size)};
+    return ExplainFullStore(std::move(plan.error()), *catalog, pool.config, **store, need, wish.elsewhere);
   }
   QUARRY_TRY(CheckLimitFor(parts, *catalog, wish, pool));
   QUARRY_TRY(CheckMetadataRoom(*catalog, MetadataFor(plan->actions))

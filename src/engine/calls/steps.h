@@ -31,9 +31,9 @@ Result<Volume> MakeThinVolume(Parts& parts, Pool& pool, CreateWish wish, const C
                               const std::string& what, const Call& call);
 
 // The error for what does not fit into its store. Volumes that are being erased there make room.
-// (provision.cc)
+// `elsewhere`: as CreateWish::elsewhere. (provision.cc)
 Error ExplainFullStore(Error error, const Catalog& catalog, const PoolConfig& pool, const Store& store,
-                       const CreateWish& wish);
+                       const StoreNeed& need, bool elsewhere);
 // Whether the group's limit permits another volume; if not, whether the caller should ask other nodes.
 // (provision.cc)
 Status CheckLimitFor(Parts& parts, const Catalog& catalog, const CreateWish& wish, Pool& pool);

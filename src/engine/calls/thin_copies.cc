@@ -18,6 +18,7 @@
 #include "engine/calls/steps.h"
 #include "engine/model/sizing.h"
 #include "engine/model/thin_space.h"
+#include "engine/plan/cut.h"
 #include "engine/plan/metadata_budget.h"
 #include "engine/plan/plan_thin.h"
 #include "engine/plan/start_store.h"
@@ -43,18 +44,18 @@ Status CheckQuiet(Parts& parts, const Record& origin, const Call& call) {
           "with a UUID of its own would lose");
 }
 
-Error Explain(Error error, const Catalog& catalog, const PoolConfig& pool, const Store& store,
-              const CreateWish& wish) {
-  return wish.cut.has_value() ? error  // how much it needs, only the cut knows
-                              : ExplainFullStore(std::move(error), catalog, pool, store, wish);
-}
-
 // What snapshots of the origins would count with now. Of those that are not active, the metadata know it.
-Result<Bytes> MappedOf(const Catalog& catalog, const Store& store, const std::vector<CutWish>& wishes,
-                       const World& world, const Call& call) {
+Result<MappedBytesOf> MappedOf(const Catalog& catalog, const Store& store, const std::vector<CutWish>& wishes,
+                               const World& world, const Call& call) {
   const lvm::VolumeGroup& group = *catalog.group;
+  // A file system gets its space when it is written back.
+  std::vector<std::string> origins;
+  for (const CutWish& one : wishes) {
+    origins.push_back(one.origin->lv->name);
+  }
+  QUARRY_TRY(WriteBack(group, origins, world, call));
   std::optional<MetadataHold> hold;
-  Bytes sum;
+  MappedBytesOf sum;
   for (const CutWish& one : wishes) {
     const lvm::LogicalVolume& lv = *one.origin->lv;
     QUARRY_ASSIGN(const auto status, world.dm.Thin(lvm::DmUuid(group.uuid, lv.uuid)));
@@ -70,7 +71,9 @@ Result<Bytes> MappedOf(const Catalog& catalog, const Store& store, const std::ve
       }
       QUARRY_ASSIGN(bytes, MappedBytes(*hold, group, lv, world, call));
     }
-    sum = sum + ToBytes(CeilToExtents(bytes, group.extent_size), group.extent_size);
+    const Bytes rounded = ToBytes(CeilToExtents(bytes, group.extent_size), group.extent_size);
+    sum.now = sum.now + rounded;
+    sum.most = sum.most + (status.has_value() ? std::max(lv.size, rounded) : rounded);
   }
   if (hold.has_value()) {
     QUARRY_TRY(hold->Check());
@@ -78,7 +81,7 @@ Result<Bytes> MappedOf(const Catalog& catalog, const Store& store, const std::ve
   return sum;
 }
 
-struct Cut {
+struct MadeCut {
   std::string group;
   CutPlan plan;
   CutResult result;
@@ -86,8 +89,8 @@ struct Cut {
 
 // Under the turn: makes the placeholders and fills them. `wishes`: the origins are records that may be out of
 // date.
-Result<Cut> MakeCut(Parts& parts, Pool& pool, std::vector<CutWish> wishes, const std::string& group,
-                    const Call& call) {
+Result<MadeCut> MakeCut(Parts& parts, Pool& pool, std::vector<CutWish> wishes, const std::string& group,
+                        const Call& call) {
   QUARRY_ASSIGN(const auto catalog, ReadForStores(parts, pool, call));
   const Store* store = nullptr;
   for (CutWish& one : wishes) {
@@ -112,18 +115,19 @@ Result<Cut> MakeCut(Parts& parts, Pool& pool, std::vector<CutWish> wishes, const
   const CreateWish& leader = wishes.front().wish;
   const std::string id = lvm::VolumeId(leader.profile.pool, leader.lv_name, leader.node_hash);
   QUARRY_TRY(CheckFill(parts, pool, *catalog, *store, call));
-  Bytes mapped;
+  MappedBytesOf mapped;
   if (leader.cut.has_value()) {
     QUARRY_ASSIGN(mapped, MappedOf(*catalog, *store, wishes, parts.node.world, call));
   }
   auto plan = PlanCut(*catalog, pool.config, *store, wishes, mapped, {.id = GroupIdOf(id), .name = group});
   if (!plan.has_value()) {
-    return Explain(std::move(plan.error()), *catalog, pool.config, *store, wishes.front().wish);
+    return ExplainFullStore(std::move(plan.error()), *catalog, pool.config, *store,
+                            NeedOf(*catalog, wishes, mapped.now), leader.elsewhere);
   }
   QUARRY_TRY(CheckLimitFor(parts, *catalog, wishes.front().wish, pool));
   QUARRY_TRY(CheckMetadataRoom(*catalog, MetadataFor(plan->actions))
                  .Context(fmt::format("pool '{}'", pool.config.name)));
-  Cut cut{.group = catalog->group->name, .plan = std::move(*plan), .result = {}};
+  MadeCut cut{.group = catalog->group->name, .plan = std::move(*plan), .result = {}};
   std::get<CutAction>(cut.plan.actions.back()).tell = [&](const CutResult& result) { cut.result = result; };
   Status done = RunCounted(pool, cut.plan.actions, parts.node.world, call);
   std::get<CutAction>(cut.plan.actions.back()).tell = {};
@@ -173,7 +177,7 @@ Status Separate(Parts& parts, Pool& pool, const CreateWish& wish, const Call& ca
   return Execute({ChangeUuidAction{wish.formatted, stack->top().Node()}}, world, call);
 }
 
-Status MakeReady(Pool& pool, const Cut& cut, size_t i, const CreateWish& wish, const World& world,
+Status MakeReady(Pool& pool, const MadeCut& cut, size_t i, const CreateWish& wish, const World& world,
                  const Call& call) {
   lvm::VolumeTags now = cut.plan.tags[i];
   if (now.snapshot) {
@@ -226,7 +230,7 @@ Result<std::vector<Volume>> MakeThinCopies(Parts& parts, Pool& pool, std::vector
     return Ok();
   };
   QUARRY_TRY(take_turn());
-  QUARRY_ASSIGN(const Cut cut, MakeCut(parts, pool, wishes, group, limited));
+  QUARRY_ASSIGN(const MadeCut cut, MakeCut(parts, pool, wishes, group, limited));
   const CreateWish& first = wishes.front().wish;
   if (!first.cut.has_value() && !first.formatted.empty()) {
     turn.reset();

@@ -181,13 +181,16 @@ StoreSpace SpaceOf(const Catalog& catalog, const Store& store, const StoreTerms&
   }
   out.largest = ToBytes({most}, extent);
   if (most == 0) {
+    const std::string whole =
+        fmt::format("thin store '{}' has {}{}", store.name(), HumanBytes(out.data),
+                    terms.overcommit > 100 ? fmt::format(" and may promise {}", HumanBytes(promisable)) : "");
     out.why =
         free < extent
-            ? fmt::format(
-                  "thin store '{}' has {}{}, and its volumes{} have all of it", store.name(),
-                  HumanBytes(out.data),
-                  terms.overcommit > 100 ? fmt::format(" and may promise {}", HumanBytes(promisable)) : "",
-                  out.margin > Bytes{} ? " and snapshots" : "")
+            ? (out.margin > Bytes{}
+                   ? fmt::format("{}: its volumes and snapshots have {}, and {} are set aside for copies of "
+                                 "chunks that they share",
+                                 whole, HumanBytes(out.promised), HumanBytes(out.margin))
+                   : fmt::format("{}, and its volumes have all of it", whole))
             : fmt::format(
                   "the metadata of thin store '{}' have no room for the mappings of {} volumes: delete "
                   "some, or make fewer and larger ones",

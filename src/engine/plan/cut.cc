@@ -73,35 +73,6 @@ Result<Pair> Find(const lvm::VolumeGroup& group, const CutAction& cut, const Cut
   return pair;
 }
 
-// Writes back what the file systems on the origins have in memory, so that the suspension need not.
-Status WriteBack(const lvm::VolumeGroup& group, const CutAction& cut, const World& world, const Call& call) {
-  QUARRY_ASSIGN(const mount::MountTable mounts, world.mount.Mounts());
-  for (const CutMember& member : cut.members) {
-    const lvm::LogicalVolume* const origin = group.FindLv(member.origin);
-    QUARRY_ASSIGN(const auto device, origin == nullptr
-                                         ? Result<std::optional<dm::Device>>(std::nullopt)
-                                         : world.dm.Find(lvm::DmUuid(group.uuid, origin->uuid)));
-    if (!device.has_value()) {
-      continue;
-    }
-    const auto entries = mounts.Of({device->major, device->minor});
-    const auto reached = std::ranges::find_if(entries, [&](const mount::MountEntry* entry) {
-      const auto path = AbsolutePath::Parse(entry->target);
-      return path.has_value() && mounts.At(*path) == entry;
-    });
-    if (reached != entries.end()) {
-      QUARRY_TRY(world.mount.SyncFs(*AbsolutePath::Parse((*reached)->target), call));
-      continue;
-    }
-    // Raw: what its users have written through the page cache.
-    QUARRY_ASSIGN(const UniqueFd fd, world.dm.Open(device->uuid, O_RDONLY));
-    if (fsync(fd.get()) != 0) {
-      return ErrnoError(fmt::format("flushing {}/{}", cut.group, member.origin));
-    }
-  }
-  return Ok();
-}
-
 // A file system that its user has frozen is quiet already, and some kernels cannot freeze it again. It says
 // the same while it is being frozen or thawed, so it is asked several times.
 Status Suspend(const Pair& pair, dm::Suspensions& suspended, const Call& call) {
@@ -155,8 +126,10 @@ Status CutNow(const CutAction& cut, const lvm::VolumeGroup& group, const std::st
     sum = sum + ToBytes(CeilToExtents(pair.mapped, group.extent_size), group.extent_size);
   }
   if (cut.most_mapped.has_value() && sum > *cut.most_mapped) {
-    return Error(Code::kNoSpace, fmt::format("the store has {} for it, and {} are needed",
-                                             HumanBytes(*cut.most_mapped), HumanBytes(sum)));
+    return Error(Code::kUnavailable,
+                 fmt::format("the volumes were written to meanwhile: they have {} now, and the store has {} "
+                             "for a snapshot: try again",
+                             HumanBytes(sum), HumanBytes(*cut.most_mapped)));
   }
   for (Pair& pair : pairs) {
     QUARRY_TRY(call.Check("cutting"));
@@ -186,7 +159,11 @@ Status Prove(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool, cons
 // `begun`: set once a placeholder may have bytes.
 Status CutOnce(const CutAction& cut, const World& world, bool& begun, const Call& call) {
   QUARRY_ASSIGN(const lvm::Snapshot before, world.lvm.Read(cut.group, call));
-  QUARRY_TRY(WriteBack(*before, cut, world, call));
+  std::vector<std::string> origins;
+  for (const CutMember& member : cut.members) {
+    origins.push_back(member.origin);
+  }
+  QUARRY_TRY(WriteBack(*before, origins, world, call));
   auto got = world.lvm.Hold(cut.group, call.Within(kHoldLimit));
   if (!got.has_value() && got.error().code() == Code::kTimeout) {
     return std::move(got.error()).As(Code::kUnavailable);
@@ -212,7 +189,7 @@ Status CutOnce(const CutAction& cut, const World& world, bool& begun, const Call
   }
   const std::string uuid = lvm::DmUuid(group.uuid, pool->uuid);
   QUARRY_TRY(MeasureInactive(group, *pool, pairs, world, call));
-  QUARRY_TRY(WriteBack(group, cut, world, call));  // what was written while LVM's lock was waited for
+  QUARRY_TRY(WriteBack(group, origins, world, call));  // what was written while LVM's lock was waited for
   dm::Suspensions suspended(world.dm, kLongestStall, pairs.size());
   const dm::LockedMemory locked;
   CutResult result;
@@ -244,6 +221,33 @@ Status CutOnce(const CutAction& cut, const World& world, bool& begun, const Call
 }
 
 }  // namespace
+
+Status WriteBack(const lvm::VolumeGroup& group, const std::vector<std::string>& lvs, const World& world,
+                 const Call& call) {
+  QUARRY_ASSIGN(const mount::MountTable mounts, world.mount.Mounts());
+  for (const std::string& name : lvs) {
+    const lvm::LogicalVolume* const lv = group.FindLv(name);
+    QUARRY_ASSIGN(const auto device, lv == nullptr ? Result<std::optional<dm::Device>>(std::nullopt)
+                                                   : world.dm.Find(lvm::DmUuid(group.uuid, lv->uuid)));
+    if (!device.has_value()) {
+      continue;
+    }
+    const auto entries = mounts.Of({device->major, device->minor});
+    const auto reached = std::ranges::find_if(entries, [&](const mount::MountEntry* entry) {
+      const auto path = AbsolutePath::Parse(entry->target);
+      return path.has_value() && mounts.At(*path) == entry;
+    });
+    if (reached != entries.end()) {
+      QUARRY_TRY(world.mount.SyncFs(*AbsolutePath::Parse((*reached)->target), call));
+      continue;
+    }
+    QUARRY_ASSIGN(const UniqueFd fd, world.dm.Open(device->uuid, O_RDONLY));
+    if (fsync(fd.get()) != 0) {
+      return ErrnoError(fmt::format("flushing {}/{}", group.name, name));
+    }
+  }
+  return Ok();
+}
 
 Status Cut(const CutAction& cut, const World& world, const Call& call) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {

@@ -3,6 +3,9 @@
 // origin's device (docs/thin.md, section 4: LVM's own text stays true at each step).
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "engine/plan/actions.h"
 
 namespace quarry::engine {
@@ -18,9 +21,14 @@ namespace quarry::engine {
 // have no bytes, or all of them, or no device; they bear the tags of deleted volumes, and the eraser sees to
 // them.
 //
-// kNoSpace: the origins have more bytes than most_mapped. kUnavailable: the suspension took too long, several
-// times; or another process has changed one of the volumes. Try again. kPrecondition: something that an
-// administrator has to end, such as a volume that another program holds suspended.
+// kUnavailable: the suspension took too long, several times; another process has changed one of the volumes;
+// or they were written to so much that they have more bytes than most_mapped. Try again. kPrecondition:
+// something that an administrator has to end, such as a volume that another program holds suspended.
 Status Cut(const CutAction& cut, const World& world, const Call& call);
+
+// Writes back what the file systems on these volumes have in memory, and what the users of raw ones have
+// written through the page cache.
+Status WriteBack(const lvm::VolumeGroup& group, const std::vector<std::string>& lvs, const World& world,
+                 const Call& call);
 
 }  // namespace quarry::engine

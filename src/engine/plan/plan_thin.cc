@@ -15,6 +15,8 @@
 namespace quarry::engine {
 namespace {
 
+constexpr Bytes kLeastHeadroom{64 * kMiB.value};
+
 // Where the metadata of a store go: on two disks if its data survive the loss of one.
 Result<lvm::Geometry> MetadataGeometry(const lvm::Geometry& data) {
   return lvm::Geometry::Make(data.has_metadata()
@@ -43,6 +45,13 @@ Result<Plan> PlanPart(lvm::FreeSpace& space, const Catalog& catalog, const lvm::
   TakeOut(*placed, space);
   plan.push_back(VerifyLayoutAction{.group = group.name, .name = name, .placement = std::move(*placed)});
   return plan;
+}
+
+// With what may be written until the cut.
+StoreNeed WithHeadroom(StoreNeed need, Bytes most) {
+  const Bytes headroom{std::max(need.bytes.value / 8, kLeastHeadroom.value)};
+  need.bytes = std::max(need.bytes, std::min(most, need.bytes + headroom));
+  return need;
 }
 
 // Of a complete volume or snapshot in the store.
@@ -143,21 +152,32 @@ Result<CreatePlan> PlanCreateThin(const Catalog& catalog, const PoolConfig& pool
   return plan;
 }
 
+StoreNeed NeedOf(const Catalog& catalog, const std::vector<CutWish>& wishes, Bytes mapped) {
+  const Bytes extent = catalog.group->extent_size;
+  if (wishes.front().wish.cut.has_value()) {
+    return {.bytes = std::max(ToBytes(CeilToExtents(mapped, extent), extent), extent),
+            .what = Addition::kSnapshots,
+            .count = wishes.size()};
+  }
+  Bytes sum;
+  for (const CutWish& one : wishes) {
+    sum = sum + ToBytes(one.wish.size, extent);
+  }
+  return {.bytes = sum, .what = Addition::kCopy, .count = wishes.size()};
+}
+
 Result<CutPlan> PlanCut(const Catalog& catalog, const PoolConfig& pool, const Store& store,
-                        const std::vector<CutWish>& wishes, Bytes mapped, const CutGroup& of) {
+                        const std::vector<CutWish>& wishes, const MappedBytesOf& mapped, const CutGroup& of) {
   const lvm::VolumeGroup& group = *catalog.group;
   const bool snapshots = wishes.front().wish.cut.has_value();
-  StoreNeed need{
-      .bytes = {}, .what = snapshots ? Addition::kSnapshots : Addition::kCopy, .count = wishes.size()};
-  if (snapshots) {
-    need.bytes =
-        std::max(ToBytes(CeilToExtents(mapped, group.extent_size), group.extent_size), group.extent_size);
-  } else {
-    for (const CutWish& one : wishes) {
-      need.bytes = need.bytes + ToBytes(one.wish.size, group.extent_size);
+  const StoreNeed need = NeedOf(catalog, wishes, mapped.now);
+  QUARRY_ASSIGN(StoreRoom room, PlanRoom(catalog, pool, store, need));
+  if (!room.growth.empty()) {
+    auto more = PlanRoom(catalog, pool, store, WithHeadroom(need, mapped.most));
+    if (more.has_value()) {
+      room = std::move(*more);
     }
   }
-  QUARRY_ASSIGN(StoreRoom room, PlanRoom(catalog, pool, store, need));
   CutPlan plan;
   plan.actions = std::move(room.growth);
   plan.actions.push_back(StartStoreAction{group.name, store.lv->name});

@@ -9,6 +9,7 @@
 #include "engine/model/config.h"
 #include "engine/plan/actions.h"
 #include "engine/plan/plan_volume.h"
+#include "engine/plan/store_growth.h"
 
 namespace quarry::engine {
 
@@ -46,11 +47,21 @@ struct CutPlan {
   std::vector<Volume> volumes;        // as callers will see them, in the order of the wishes
   std::vector<lvm::VolumeTags> tags;  // of each when it is ready; until then `mapped` is not final
 };
+// What the origins of snapshots have together, in whole extents.
+struct MappedBytesOf {
+  Bytes now;
+  Bytes most;  // that they can have at the cut: an active one can be written to
+};
+
+// What the wishes need together. `mapped`: what the origins of snapshots have now.
+StoreNeed NeedOf(const Catalog& catalog, const std::vector<CutWish>& wishes, Bytes mapped);
+
 // Makes placeholders, with the tags of deleted volumes, and gives all of them the bytes of their origins at
-// one instant (cut.h). The store grows before if it must (PlanRoom). kNoSpace if they do not fit. `mapped`:
-// what the origins of snapshots have together now.
+// one instant (cut.h). The store grows before if it must (PlanRoom), for snapshots by some more, as
+// the origins may be written to until the cut. kNoSpace if they do not fit.
 Result<CutPlan> PlanCut(const Catalog& catalog, const PoolConfig& pool, const Store& store,
-                        const std::vector<CutWish>& wishes, Bytes mapped, const CutGroup& group = {});
+                        const std::vector<CutWish>& wishes, const MappedBytesOf& mapped,
+                        const CutGroup& group = {});
 
 // Makes a volume or snapshot ready that a cut has filled. `planned`: tags of its plan; `now`: those that it
 // gets.

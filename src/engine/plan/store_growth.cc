@@ -177,10 +177,14 @@ Error Full(const Catalog& catalog, const PoolConfig& pool, const Store& store, c
   if (space.blocked) {
     return {Code::kPrecondition, space.why};
   }
+  const std::string aside =
+      space.margin > Bytes{} ? fmt::format(" beside {} for copies of shared chunks", HumanBytes(space.margin))
+                             : "";
   const std::string now =
-      space.why.empty() ? fmt::format("thin store '{}' has {} of {} left, {} are wanted", store.name(),
-                                      HumanBytes(space.largest), HumanBytes(space.data), HumanBytes(wanted))
-                        : space.why;
+      space.why.empty()
+          ? fmt::format("thin store '{}' has {} of {} left{}, {} are wanted", store.name(),
+                        HumanBytes(space.largest), HumanBytes(space.data), aside, HumanBytes(wanted))
+          : space.why;
   const StoreConfig rules = RulesOf(pool, store);
   if (rules.most <= space.data) {
     return {Code::kNoSpace, now};
