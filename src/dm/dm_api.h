@@ -23,7 +23,8 @@ struct Device {
   uint32_t minor = 0;
   uint32_t open_count = 0;
   bool suspended = false;
-  bool read_only = false;  // as BLKROGET reports
+  bool read_only = false;      // as BLKROGET reports
+  bool waiting_table = false;  // a loaded table waits for a resume
   // False between the device's creation and its table: nothing can be read, and it may have no node yet.
   bool has_table = true;
   bool IsUsable() const { return has_table && !suspended; }

@@ -129,6 +129,7 @@ Result<std::optional<Device>> Look(int (*set)(dm_task*, const char*), const std:
                               .open_count = info.open_count < 0 ? 0 : static_cast<uint32_t>(info.open_count),
                               .suspended = info.suspended != 0,
                               .read_only = info.read_only != 0,
+                              .waiting_table = info.inactive_table != 0,
                               .has_table = info.live_table != 0});
 }
 

@@ -398,6 +398,17 @@ bool BearsName(const std::vector<std::string>& tags, std::string_view co_name) {
   return std::ranges::find(tags, fmt::format("{}={}", kNameKey, EscapeForTag(co_name))) != tags.end();
 }
 
+bool BearsGroup(const std::vector<std::string>& tags, std::string_view id, std::string_view name) {
+  std::vector<std::string> wanted;
+  if (id.empty()) {
+    Emit(wanted, kGroupNameKey, name);
+  } else {
+    Emit(wanted, kGroupKey, id);
+  }
+  return std::ranges::all_of(
+      wanted, [&](const std::string& tag) { return std::ranges::find(tags, tag) != tags.end(); });
+}
+
 std::string SizeTag(Bytes size) {
   return fmt::format("{}={}", kSizeKey, size.value);
 }

@@ -206,6 +206,8 @@ std::string AskedTag(Bytes size);
 // Whether the tags of a volume or snapshot contain this id, or this name. Works for every format version.
 bool BearsId(const std::vector<std::string>& tags, std::string_view id);
 bool BearsName(const std::vector<std::string>& tags, std::string_view co_name);
+// Whether the tags are of a member of the group snapshot with this id; if `id` is empty, with this name.
+bool BearsGroup(const std::vector<std::string>& tags, std::string_view id, std::string_view name);
 std::string CutTag(uint64_t cut);
 std::string MappedTag(Bytes mapped);
 // Of a store in which snapshots were made.

@@ -95,7 +95,10 @@ Result<uint32_t> DeviceOf(const Record& record) {
 
 // What the store says must not look like a fault of the request: the store has lost the device of a snapshot
 // that LVM has, or another process has released the metadata snapshot.
-Error OfStore(Error error) {
+Error OfStore(Error error, const Call& call) {
+  if (error.code() == Code::kTimeout && call.Check("reading").has_value()) {
+    return std::move(error).As(Code::kUnavailable).Context("the disks with the metadata are too slow now");
+  }
   switch (error.code()) {
     case Code::kNotFound:
       return std::move(error).As(Code::kCorrupt);
@@ -135,14 +138,14 @@ Result<thin::WalkedRanges> Walk(const Record* base, const Record& target, Bytes 
   QUARRY_ASSIGN(const MetadataHold hold, MetadataHold::Begin(group, *pool, world.dm));
   if (base_device.has_value()) {
     if (Status order = CheckOrder(hold, *base_device, device, world, limited); !order.has_value()) {
-      return OfStore(std::move(order.error()));
+      return OfStore(std::move(order.error()), call);
     }
   }
   auto walked = base_device.has_value()
                     ? world.thin.Different(hold.device(), *base_device, device, offset, limit, limited)
                     : world.thin.Allocated(hold.device(), device, offset, limit, limited);
   if (!walked.has_value()) {
-    return OfStore(std::move(walked.error()))
+    return OfStore(std::move(walked.error()), call)
         .Context(fmt::format("the metadata of thin store {}/{}", group.name, pool->name));
   }
   QUARRY_TRY(hold.Check());

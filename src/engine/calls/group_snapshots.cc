@@ -33,8 +33,7 @@ Pool* PoolOfId(Node& node, const std::string& id) {
 }
 
 Result<std::vector<Found>> MembersOf(Node& node, const std::string& group, const Call& call) {
-  return node.FindMembers([&](const lvm::VolumeTags& tags) { return tags.group == group; },
-                          PoolOfId(node, LeaderOf(group)), call);
+  return node.FindMembers(group, "", PoolOfId(node, LeaderOf(group)), call);
 }
 
 GroupSnapshot Describe(const std::vector<Found>& members) {
@@ -120,9 +119,12 @@ Result<GroupSnapshot> GroupSnapshots::Create(const GroupSnapshotRequest& request
   const std::string what = fmt::format("CreateVolumeGroupSnapshot of '{}'", request.name);
   QUARRY_TRY(parts_.background.Join(what, call.Within(kPatience)));
   QUARRY_ASSIGN(auto guard, node.locks.Lock(LockKey::GroupName(request.name), what, call));
-  const auto of_name = [&](const lvm::VolumeTags& tags) { return tags.group_name == request.name; };
-  Pool* const own = PoolOfId(node, request.sources.front());
-  QUARRY_ASSIGN(const auto found, node.FindMembers(of_name, own, call));
+  Pool* own = PoolOfId(node, request.sources.front());
+  if (own == nullptr) {  // the pool had another name when the volume was made
+    QUARRY_ASSIGN(const auto first, node.FindVolume(request.sources.front(), call));
+    own = first.has_value() ? first->pool : nullptr;
+  }
+  QUARRY_ASSIGN(const auto found, node.FindMembers("", request.name, own, call));
   if (!found.empty()) {
     return Existing(found, request);
   }
@@ -160,7 +162,7 @@ Result<GroupSnapshot> GroupSnapshots::Create(const GroupSnapshotRequest& request
   };
   QUARRY_TRY(
       parts_.background.Run(what, [what] { return what; }, kLongest, make, guard, call.Within(kPatience)));
-  QUARRY_ASSIGN(const auto made, node.FindMembers(of_name, own, call));
+  QUARRY_ASSIGN(const auto made, node.FindMembers("", request.name, own, call));
   if (made.size() != request.sources.size()) {
     return Error(Code::kUnavailable,
                  fmt::format("{}: another process has removed a member: try again", what));

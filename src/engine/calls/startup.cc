@@ -2,6 +2,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <set>
 
@@ -18,6 +19,8 @@
 
 namespace quarry::engine {
 namespace {
+
+constexpr std::chrono::seconds kHoldLimit{30};
 
 // Keeps the device of every published raw volume open, as the earlier process did.
 Status TakeHolds(Parts& parts, const Catalog& catalog, const mount::MountTable& mounts) {
@@ -249,18 +252,34 @@ void Resume(Parts& parts, const Record& record, const Call& call) {
   }
 }
 
-// Volumes that a killed cut left suspended. Their writers do not wait for what the start does with other
-// stores. What fails here, ReconcileDevices tries again.
+// Volumes that a killed cut left suspended, past LVM: so their writers wait neither for what the start does
+// with other stores, nor for a disk without which LVM activates nothing. A table that waits for the resume is
+// that of a killed LVM, which ReconcileDevices replaces. It also tries again what fails here.
 void ResumeAfterCuts(Parts& parts, const Catalog& catalog, const Call& call) {
-  if (catalog.stores.empty()) {
+  const World& world = parts.node.world;
+  const lvm::VolumeGroup& group = *catalog.group;
+  std::set<std::string> ours;
+  for (const Record& record : catalog.records) {
+    if (IsInPool(record)) {
+      ours.insert(record.DmUuid());
+    }
+  }
+  if (ours.empty()) {
     return;
   }
-  const auto devices = parts.node.world.dm.List(lvm::DmUuid(catalog.group->uuid, ""));
+  // A command of LVM that is at work may have suspended it.
+  const auto held = world.lvm.Hold(group.name, call.Within(kHoldLimit));
+  const auto devices = held.has_value() ? world.dm.List(lvm::DmUuid(group.uuid, ""))
+                                        : Result<std::vector<dm::Device>>(std::vector<dm::Device>());
   for (const dm::Device& device : devices.value_or(std::vector<dm::Device>())) {
-    for (const Record& record : catalog.records) {
-      if (device.suspended && IsInPool(record) && device.uuid == record.DmUuid()) {
-        Resume(parts, record, call);
-      }
+    if (device.suspended && device.has_table && !device.waiting_table && ours.contains(device.uuid)) {
+      const Status resumed = world.dm.Resume(device.uuid);
+      parts.node.log.Log(resumed.has_value() ? LogLevel::kInfo : LogLevel::kWarning,
+                         resumed.has_value() ? "resumed a volume that a cut had left suspended"
+                                             : "a volume that a cut has left suspended cannot be resumed yet",
+                         {{"group", group.name},
+                          {"device", device.name},
+                          {"error", resumed.has_value() ? "" : resumed.error().message()}});
     }
   }
 }

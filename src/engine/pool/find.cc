@@ -236,8 +236,8 @@ Result<std::optional<Found>> Node::FindName(const std::string& co_name, Lookup l
   return unread.has_value() ? Result<std::optional<Found>>(std::move(*unread)) : std::optional<Found>();
 }
 
-Result<std::vector<Found>> Node::FindMembers(const std::function<bool(const lvm::VolumeTags&)>& is_one,
-                                             Pool* own, const Call& call) {
+Result<std::vector<Found>> Node::FindMembers(const std::string& id, const std::string& name, Pool* own,
+                                             const Call& call) {
   std::vector<Pool*> order;
   for (const auto& pool : pools) {
     order.insert(pool.get() == own ? order.begin() : order.end(), pool.get());
@@ -251,12 +251,24 @@ Result<std::vector<Found>> Node::FindMembers(const std::function<bool(const lvm:
     const milliseconds patience = own == nullptr ? kAllPatience : kOthersPatience;
     const auto catalog = pool == own ? Read(*pool, call) : Look(*pool, patience, call);
     if (!catalog.has_value()) {
-      const bool matters = own == nullptr || pool == own;
-      unread = matters && !unread.has_value() ? CouldNotLook(catalog.error()) : unread;
+      if (pool == own) {
+        return CouldNotLook(catalog.error());
+      }
+      unread = own == nullptr && !unread.has_value() ? CouldNotLook(catalog.error()) : unread;
       continue;
     }
+    for (const Unreadable& one : (*catalog)->unreadable) {
+      if (lvm::BearsGroup(one.lv->tags, id, name)) {
+        return Error(Code::kPrecondition,
+                     fmt::format("a member of the group snapshot is logical volume {}/{}, whose tags this "
+                                 "build cannot read ({}): use the quarryd version that made it, or correct "
+                                 "its tags",
+                                 (*catalog)->group->name, one.lv->name, one.why));
+      }
+    }
     for (const Record& record : (*catalog)->records) {
-      if (IsWholeSnapshot(**catalog, record) && !record.tags.group.empty() && is_one(record.tags)) {
+      const bool is_one = id.empty() ? record.tags.group_name == name : record.tags.group == id;
+      if (is_one && !record.tags.group.empty() && IsWholeSnapshot(**catalog, record)) {
         out.push_back({pool, record});
       }
     }

@@ -134,9 +134,11 @@ struct Node {
   Result<std::optional<Found>> FindByName(const std::string& co_name, Pool* asked, const Call& call);
   // The same for snapshots.
   Result<std::optional<Found>> FindSnapshotByName(const std::string& co_name, Pool* asked, const Call& call);
-  // The ready members of a group snapshot, in no order; all are in one pool. `own`: the pool that the group's
-  // id names, or its sources are in; as `asked` above.
-  Result<std::vector<Found>> FindMembers(const std::function<bool(const lvm::VolumeTags&)>& is_one, Pool* own,
+  // The ready members of the group snapshot that has this id, or if it is empty this name; in no order. All
+  // are in one pool. `own`: the pool that the group's id names, or its sources are in. It must be readable;
+  // others that cannot be read are skipped. nullptr: all must be readable, unless one of them has the group.
+  // kPrecondition: a member has tags that this build cannot read.
+  Result<std::vector<Found>> FindMembers(const std::string& id, const std::string& name, Pool* own,
                                          const Call& call);
   // kPrecondition if the volume with this id is known to be a bucket. Reads nothing.
   Status CheckNoBucket(const std::string& id);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -182,12 +183,71 @@ TEST_F(ThinSnapshotTest, WhatDoesNotFitIsRefusedAndLeavesNothing) {
   dm_.faults.Clear();
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code(), Code::kNoSpace) << refused.error().message();
+  EXPECT_THAT(refused.error().message(), HasSubstr("beside 72 MiB for copies of shared chunks"));
   EXPECT_EQ(Left(), left) << "no room is set aside";
   EXPECT_FALSE(Now().stores.front().tags.cuts);
   EXPECT_TRUE(UntilLvs(2));
   EXPECT_FALSE(AnySuspended());
   EXPECT_EQ(ChunksUsed(), 5 * kExtent.value / kChunk.value);
   Write(id, "goes on", 0);
+}
+
+TEST_F(ThinSnapshotTest, WhatIsWrittenBeforeTheCutMayBeTooMuchForThisAttempt) {
+  const std::string id = Make("one", 18);
+  Activate(id);
+  const auto write = [&](uint64_t extents) {
+    for (uint64_t at = 0; at < extents * kExtent.value; at += kChunk.value) {
+      Write(id, "x", at);
+    }
+  };
+  write(3);
+  lvm_.SetOnCall([&, done = false](const std::string& name) mutable {
+    if (name == "CreateThin" && !std::exchange(done, true)) {
+      write(6);
+    }
+  });
+  const auto refused = Cut("nightly", id);  // 18, 6 and 18
+  lvm_.SetOnCall({});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), Code::kUnavailable) << refused.error().message();
+  EXPECT_THAT(refused.error().message(), HasSubstr("written to meanwhile"));
+  EXPECT_FALSE(AnySuspended());
+  EXPECT_TRUE(UntilLvs(2));
+  EXPECT_EQ(Cut("nightly", id).error().code(), Code::kNoSpace) << "it is known before the cut now";
+}
+
+// What is written until the cut finds room, too.
+TEST_F(ThinSnapshotTest, AStoreThatGrowsForOneGetsSomeMore) {
+  stores_.front().most = {90 * kExtent.value};
+  Restart();
+  const std::string id = Make("one", 20);
+  Make("other", 19);
+  Activate(id);
+  Write(id, "x", 0);
+  lvm_.SetOnCall([&, done = false](const std::string& name) mutable {
+    if (name == "CreateThin" && !std::exchange(done, true)) {
+      for (uint64_t at = 0; at < 10 * kExtent.value; at += kChunk.value) {
+        Write(id, "x", at);
+      }
+    }
+  });
+  const std::string snapshot = MustCut("nightly", id);
+  lvm_.SetOnCall({});
+  ASSERT_FALSE(HasFailure());
+  EXPECT_EQ(Now().SnapshotById(snapshot)->tags.mapped, Bytes{10 * kExtent.value});
+}
+
+// LVM activates nothing in a store that lacks a disk.
+TEST_F(ThinSnapshotTest, AStartResumesPastLvmWhatAKilledCutLeft) {
+  const std::string id = Make("one", 4);
+  Activate(id);
+  engine_.reset();
+  dm_.SetSuspended(DmUuidOf(id), true);
+  lvm_.before.FailAlways("ActivateLvs", Error(Code::kUnavailable, "a disk is missing"));
+  MakeEngine();
+  (void)engine_->lifecycle().Start(Soon());
+  EXPECT_FALSE(AnySuspended());
+  lvm_.before.Clear();
 }
 
 TEST_F(ThinSnapshotTest, ARefusedOneDoesNotLetTheStoreGrow) {
@@ -719,6 +779,28 @@ TEST_F(GroupSnapshotTest, BadInputIsNamed) {
   ASSERT_TRUE(CutGroup().has_value());
   ids_.pop_back();
   EXPECT_EQ(CutGroup().error().code(), Code::kAlreadyExists) << "of other volumes";
+}
+
+TEST_F(GroupSnapshotTest, AMemberThatThisBuildCannotReadIsNeitherGoneNorDeleted) {
+  const auto made = CutGroup();
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  const std::string lv = lvm::ParseVolumeId(made->members.back().id)->lv_name;
+  lvm_.Edit("vg0", [&](lvm::VolumeGroup& group) {
+    for (lvm::LogicalVolume& one : group.lvs) {
+      if (one.name == lv) {
+        std::erase_if(one.tags, [](const std::string& tag) { return tag.starts_with("quarry.size="); });
+      }
+    }
+  });
+  const size_t lvs = LvCount();
+  const auto got = engine_->group_snapshots().Get(made->id, {}, Soon());
+  const auto again = CutGroup();
+  const auto deleted = engine_->group_snapshots().Delete(made->id, {}, Soon());
+  for (const Error* const error : {&got.error(), &again.error(), &deleted.error()}) {
+    EXPECT_EQ(error->code(), Code::kPrecondition) << error->message();
+    EXPECT_THAT(error->message(), HasSubstr("vg0/" + lv));
+  }
+  EXPECT_EQ(LvCount(), lvs);
 }
 
 TEST_F(GroupSnapshotTest, MembersOfTwoStoresAreRefused) {
