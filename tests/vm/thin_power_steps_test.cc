@@ -29,7 +29,7 @@ constexpr char kLog[] = "/run/quarry-test/watch";
 constexpr char kOrder[] = "/run/quarry-test/watch-nth";
 constexpr uint64_t kLength = 4 << 20;
 constexpr int64_t kStoreSize = 80 * kMi;
-constexpr int64_t kMostSize = 200 * kMi;
+constexpr int64_t kMostSize = 380 * kMi;
 constexpr int64_t kExtent = 4 * kMi;
 constexpr int kMostSteps = 400;  // more means that the calls make no progress
 
@@ -42,9 +42,10 @@ std::string What() {
 
 // What the notes say.
 struct Known {
-  std::map<std::string, v1::Volume> volumes;  // "one" and "two", in use at each cut
-  int seed = 0;                               // of their bytes
-  int64_t asked = 0;                          // size that "one" was to grow to; 0: none yet
+  std::map<std::string, v1::Volume> volumes;            // "one" and "two", in use at each cut
+  int seed = 0;                                         // of their bytes when the call began
+  enum { kAsThen, kChanging, kChanged } now = kAsThen;  // whether they were overwritten since
+  int64_t asked = 0;                                    // size that "one" was to grow to; 0: none yet
   std::string last;  // "making", "made" (acknowledged), "ending", or "ended" (acknowledged)
 };
 
@@ -76,6 +77,9 @@ class ThinPowerSteps : public testing::Test {
         out.volumes[name].set_volume_id(id);
       } else if (word == "seed") {
         file >> out.seed;
+        out.now = Known::kAsThen;
+      } else if (word == "changing" || word == "changed") {
+        out.now = word == "changed" ? Known::kChanged : Known::kChanging;
       } else if (word == "asked") {
         file >> out.asked;
       } else {
@@ -140,8 +144,26 @@ class ThinPowerSteps : public testing::Test {
   static bool IsErasing() { return Sh("lvs --noheadings -o lv_tags vg | grep -q quarry.erasing").ok(); }
   static bool IsAtRest() { return Visible() == 3 && !IsErasing(); }
 
-  void CheckBytes(const std::string& path, const Known& known) {
-    EXPECT_OK(CheckPattern(path, static_cast<uint64_t>(known.seed), kLength)) << path;
+  // Each volume has bytes of its own.
+  static uint64_t Seed(const Known& known, const std::string& name, bool changed) {
+    return static_cast<uint64_t>(known.seed) * 10 + (name == "one" ? 1 : 2) + (changed ? 5 : 0);
+  }
+  static void Write(const Known& known, bool changed) {
+    for (const auto& [name, volume] : known.volumes) {
+      ASSERT_OK(WritePattern(Target(name), Seed(known, name, changed), kLength)) << name;
+    }
+  }
+  // `path` has what the volume had when it was cut.
+  static void CheckCopy(const std::string& path, const Known& known, const std::string& name) {
+    EXPECT_OK(CheckPattern(path, Seed(known, name, false), kLength)) << path << " of " << name;
+  }
+  static void CheckVolumes(const Known& known) {
+    for (const auto& [name, volume] : known.volumes) {
+      if (known.now != Known::kChanging) {
+        EXPECT_OK(CheckPattern(Target(name), Seed(known, name, known.now == Known::kChanged), kLength))
+            << name;
+      }
+    }
   }
   // All members or none; each has the bytes of the last round.
   void CheckGroup(const Known& known) {
@@ -162,7 +184,8 @@ class ThinPowerSteps : public testing::Test {
       const auto copy = client_.Create(spec);
       ASSERT_OK(copy);
       ASSERT_NO_FATAL_FAILURE(Publish(copy.value.volume(), "copy"));
-      CheckBytes(Target("copy"), known);
+      CheckCopy(Target("copy"), known,
+                entry.snapshot().source_volume_id() == IdOf(known, "one") ? "one" : "two");
       ASSERT_NO_FATAL_FAILURE(Unpublish(copy.value.volume(), "copy"));
       ASSERT_OK(client_.Delete(copy.value.volume().volume_id()));
     }
@@ -176,7 +199,7 @@ class ThinPowerSteps : public testing::Test {
       clone.set_volume_id(id);
       clone.set_capacity_bytes(8 * kMi);
       ASSERT_NO_FATAL_FAILURE(Publish(clone, "clone"));
-      CheckBytes(Target("clone"), known);
+      CheckCopy(Target("clone"), known, "one");
       ASSERT_NO_FATAL_FAILURE(Unpublish(clone, "clone"));
     }
   }
@@ -209,11 +232,7 @@ TEST_F(ThinPowerSteps, Begin) {
         {name, TypeParameters("thin"), BlockCapability(), fills ? kStoreSize - 8 * kMi : 8 * kMi});
     ASSERT_OK(made);
     Note("volume " + name + " " + made.value.volume().volume_id());
-    ASSERT_NO_FATAL_FAILURE(Publish(made.value.volume(), name));
-    ASSERT_OK(WritePattern(Target(name), 1, kLength));
-    ASSERT_NO_FATAL_FAILURE(Unpublish(made.value.volume(), name));
   }
-  Note("seed 1");
   const auto synced = [] {
     return Trim(Sh("lvs -a --noheadings -o sync_percent -S segtype=raid1 vg | grep -vc 100.00").out) == "0";
   };
@@ -227,11 +246,10 @@ TEST_F(ThinPowerSteps, Settle) {
   const Known known = ReadNotes();
   printf("after %s:\n", known.last.c_str());
   ASSERT_NO_FATAL_FAILURE(Start());
-  EXPECT_FALSE(Sh("dmsetup info -c --noheadings -o suspended | grep -q Suspended").ok());
   for (const auto& [name, volume] : known.volumes) {
     ASSERT_NO_FATAL_FAILURE(Publish(volume, name));
-    CheckBytes(Target(name), known);
   }
+  CheckVolumes(known);
   if (What() == "group") {
     ASSERT_NO_FATAL_FAILURE(CheckGroup(known));
   } else if (What() == "clone") {
@@ -256,8 +274,8 @@ TEST_F(ThinPowerSteps, Settle) {
   EXPECT_TRUE(Eventually([] { return IsAtRest(); }, 120))
       << Tool({"lvs", "-a", "-o", "lv_name,lv_tags", kGroup}).out << quarryd_->Log();
   EXPECT_NE(Sh("dmsetup status --target thin-pool").out.find(" rw "), std::string::npos);
+  CheckVolumes(known);
   for (const auto& [name, volume] : known.volumes) {
-    CheckBytes(Target(name), known);
     ASSERT_NO_FATAL_FAILURE(Unpublish(volume, name));
   }
   EXPECT_EQ(quarryd_->Stop(), 0);
@@ -267,12 +285,12 @@ TEST_F(ThinPowerSteps, Work) {
   Known known = ReadNotes();
   ASSERT_LT(Step(), kMostSteps);
   ASSERT_NO_FATAL_FAILURE(Start());
-  const int seed = 100 + Step();
+  known.seed = 1 + Step();
   for (const auto& [name, volume] : known.volumes) {
     ASSERT_NO_FATAL_FAILURE(Publish(volume, name));
-    ASSERT_OK(WritePattern(Target(name), static_cast<uint64_t>(seed), kLength));
   }
-  Note("seed " + std::to_string(seed));
+  ASSERT_NO_FATAL_FAILURE(Write(known, false));
+  Note("seed " + std::to_string(known.seed));
   if (What() == "grow") {
     known.asked = SizeOfOne(known) + kExtent;
     Note("asked " + std::to_string(known.asked));
@@ -286,6 +304,9 @@ TEST_F(ThinPowerSteps, Work) {
     EXPECT_TRUE(Eventually([&] { return (status = Make(known)).ok(); }, 120)) << status.error_message();
     Note("made");
     if (What() != "grow") {
+      Note("changing");
+      Write(known, true);
+      Note("changed");
       Note("ending");
       EXPECT_TRUE(Eventually([&] { return (status = End(known)).ok(); }, 120)) << status.error_message();
       Note("ended");

@@ -220,7 +220,13 @@ TEST_P(EvacuatedStoreTest, KeepsEveryByteOnOtherDisks) {
       EXPECT_TRUE(done.ok()) << done.out << done.err << quarryd().Log();
     } else {
       ASSERT_TRUE(Tool({"quarryctl", verb, leaving, "--no-wait"}).ok());
-      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+      const auto under_way = [] {
+        return Sh("lvs -a --noheadings -o lv_name,copy_percent vg | grep -v 100.00 | grep -Eq "
+                  "'pvmove|[0-9]\\.[0-9]'")
+            .ok();
+      };
+      EXPECT_TRUE(Eventually(under_way, 60)) << quarryd().Log();
+      EXPECT_TRUE(IsMember(leaving));
       KillAndRestart();
     }
     EXPECT_TRUE(Eventually([&] { return !IsMember(leaving); }, 240))
