@@ -16,7 +16,6 @@
 #include <thread>
 
 #include "tests/vm/fixture.h"
-#include "tests/vm/thin_store_tools.h"
 
 namespace quarry::vm {
 namespace {

@@ -47,10 +47,10 @@ Result<Plan> PlanPart(lvm::FreeSpace& space, const Catalog& catalog, const lvm::
   return plan;
 }
 
-// With what may be written until the cut.
+// With what may be written until the cut. `most` is more than the need.
 StoreNeed WithHeadroom(StoreNeed need, Bytes most) {
   const Bytes headroom{std::max(need.bytes.value / 8, kLeastHeadroom.value)};
-  need.bytes = std::max(need.bytes, std::min(most, need.bytes + headroom));
+  need.bytes = std::min(most, need.bytes + headroom);
   return need;
 }
 
@@ -172,7 +172,7 @@ Result<CutPlan> PlanCut(const Catalog& catalog, const PoolConfig& pool, const St
   const bool snapshots = wishes.front().wish.cut.has_value();
   const StoreNeed need = NeedOf(catalog, wishes, mapped.now);
   QUARRY_ASSIGN(StoreRoom room, PlanRoom(catalog, pool, store, need));
-  if (!room.growth.empty()) {
+  if (!room.growth.empty() && mapped.most > need.bytes) {
     auto more = PlanRoom(catalog, pool, store, WithHeadroom(need, mapped.most));
     if (more.has_value()) {
       room = std::move(*more);
