@@ -1,7 +1,10 @@
 // Prints the capabilities that the plugin on a socket advertises through v1 or v0, one on each line:
-// "controller CREATE_DELETE_VOLUME". Waits for a plugin that is still starting.
+// "controller CREATE_DELETE_VOLUME". Waits for a plugin that is still starting, until Probe says ready: the
+// suites take a call that says "starting" for a failure.
+#include <chrono>
 #include <iostream>
 #include <string_view>
+#include <thread>
 
 #include <csi/v0/csi.grpc.pb.h>
 #include <grpcpp/create_channel.h>
@@ -21,9 +24,26 @@ bool Failed(const char* call, const Reply& reply) {
   return !reply.ok();
 }
 
-int Print(const std::string& socket) {
+bool WaitUntilReady(const std::string& socket) {
   CsiClient client(socket);
   client.set_wait_for_ready(true);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  while (std::chrono::steady_clock::now() < until) {
+    const auto probed = client.Probe();
+    if (Failed("Probe", probed)) {
+      return false;
+    }
+    if (!probed.value.has_ready() || probed.value.ready().value()) {
+      return true;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  std::cerr << "Probe: not ready after two minutes\n";
+  return false;
+}
+
+int Print(const std::string& socket) {
+  CsiClient client(socket);
   const auto plugin = client.Invoke(client.identity(), &v1::Identity::Stub::GetPluginCapabilities,
                                     v1::GetPluginCapabilitiesRequest());
   const auto controller = client.Invoke(client.controller(), &v1::Controller::Stub::ControllerGetCapabilities,
@@ -58,7 +78,6 @@ int PrintV0(const std::string& socket) {
   const auto channel = grpc::CreateChannel("unix://" + socket, grpc::InsecureChannelCredentials());
   const auto ask = [](const char* call, auto& stub, auto method, const auto& request, auto& response) {
     grpc::ClientContext context;
-    context.set_wait_for_ready(true);
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(2));
     const grpc::Status status = (stub.*method)(&context, request, &response);
     if (!status.ok()) {
@@ -92,6 +111,9 @@ int main(int argc, char** argv) {
   if (argc != 2 && !v0) {
     std::cerr << "usage: csi_capabilities SOCKET [v0]\n";
     return 2;
+  }
+  if (!WaitUntilReady(argv[1])) {
+    return 1;
   }
   return v0 ? PrintV0(argv[1]) : Print(argv[1]);
 }
