@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <thread>
 
 #include <fmt/format.h>
@@ -145,6 +146,28 @@ TEST_P(FreshNative, EveryCommandOfAnotherShellShowsAtOnce) {
     const int runs = world_->runs();
     EXPECT_GT(ExpectTruth()->seqno, seqno);
     EXPECT_EQ(world_->runs(), runs) << "LVM was asked although the disks have the answer";
+  }
+}
+
+// LVM writes a text and then, twice, the header. The zygote flushes in between; the last flush is that of
+// quarryd. The program lvm itself does not flush.
+TEST_P(FreshNative, ADiskIsFlushedBeforeItsHeaderIsReplaced) {
+  MakeGroup();
+  const auto flushes = [&](size_t disk) {
+    const std::string name = std::filesystem::path(world_->device(disk)).filename();
+    std::ifstream stat("/sys/class/block/" + name + "/stat");
+    // Documentation/block/stat.rst: the 16th field.
+    const std::vector<uint64_t> fields{std::istream_iterator<uint64_t>(stat), {}};
+    EXPECT_GT(fields.size(), 15U);
+    return fields.size() > 15 ? fields[15] : 0;
+  };
+  for (size_t disk = 0; disk < 3; ++disk) {
+    const uint64_t before = flushes(disk);
+    ASSERT_TRUE(fresh_->Apply(lvm::ChangeTags{Group(), "a", {fmt::format("t{}", disk)}, {}}, {}).has_value());
+    const uint64_t done = flushes(disk) - before;
+    EXPECT_GE(done, GetParam() ? 2U : 1U) << "disk " << disk;
+    EXPECT_LE(done, GetParam() ? 3U : 1U)
+        << "disk " << disk << ": one more if the text is in the header's block";
   }
 }
 
