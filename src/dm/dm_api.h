@@ -1,6 +1,7 @@
 // The seam to device-mapper: the kernel's active devices, by UUID. LVM creates and removes the devices. This
-// seam only inspects them, with exceptions: it removes devices that LVM lost track of, starts scrubs of raid
-// devices, sends messages to thin pools, and suspends and resumes.
+// seam only inspects them, with exceptions: it removes devices that LVM lost track of and drops tables that a
+// killed LVM has loaded, starts scrubs of raid devices, sends messages to thin pools, and suspends and
+// resumes.
 #pragma once
 
 #include <cstdint>
@@ -145,6 +146,9 @@ class DmApi {
   // Resumes the device. A loaded table that waits replaces the current one, as when LVM resumes. OK if it was
   // not suspended. kNotFound: not active. DM_DEV_SUSPEND.
   virtual Status Resume(const std::string& uuid) = 0;
+
+  // Drops a loaded table that waits for a resume. OK if none waits. kNotFound: not active. DM_TABLE_CLEAR.
+  virtual Status DropWaitingTable(const std::string& uuid) = 0;
 
   // Whether the running kernel has, or can load, this target ("raid", "striped", "linear"):
   // DM_GET_TARGET_VERSION.

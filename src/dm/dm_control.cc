@@ -120,4 +120,8 @@ int DmControl::Resume(const std::string& uuid) const {
   return Request(uuid, 0, 0).Send(control_.get(), DM_DEV_SUSPEND);
 }
 
+int DmControl::DropWaitingTable(const std::string& uuid) const {
+  return Request(uuid, 0, 0).Send(control_.get(), DM_TABLE_CLEAR);
+}
+
 }  // namespace quarry::dm

@@ -38,6 +38,7 @@ class DmControl {
   // A device that is suspended already stays so: 0.
   int Suspend(const std::string& uuid, FileSystemLock lock) const;
   int Resume(const std::string& uuid) const;
+  int DropWaitingTable(const std::string& uuid) const;
 
  private:
   explicit DmControl(UniqueFd control) : control_(std::move(control)) {}

@@ -35,6 +35,7 @@ class DmKernel final : public DmApi {
   Status SendToPool(const std::string& uuid, const PoolMessage& message) override;
   Status Suspend(const std::string& uuid, FileSystemLock lock) override;
   Status Resume(const std::string& uuid) override;
+  Status DropWaitingTable(const std::string& uuid) override;
   Result<bool> HasTarget(const std::string& target) override;
 };
 

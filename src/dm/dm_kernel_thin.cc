@@ -117,4 +117,17 @@ Status DmKernel::Resume(const std::string& uuid) {
              : ErrnoError(fmt::format("resuming device {}", uuid), failure).As(Code::kUnavailable);
 }
 
+Status DmKernel::DropWaitingTable(const std::string& uuid) {
+  QUARRY_TRY(Check(uuid));
+  QUARRY_ASSIGN(const DmControl control, DmControl::Open());
+  const int failure = control.DropWaitingTable(uuid);
+  if (failure == 0) {
+    return Ok();
+  }
+  return failure == ENXIO
+             ? Status(NotActive(uuid))
+             : ErrnoError(fmt::format("dropping the table that waits for device {}", uuid), failure)
+                   .As(Code::kUnavailable);
+}
+
 }  // namespace quarry::dm

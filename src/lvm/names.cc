@@ -808,6 +808,10 @@ std::string DmUuidOfPool(std::string_view dm_uuid) {
   return fmt::format("{}{}", dm_uuid, kPoolLayer);
 }
 
+std::string DmUuidAbovePool(std::string_view dm_uuid) {
+  return fmt::format("{}-pool", dm_uuid);
+}
+
 std::string_view WithoutPoolLayer(std::string_view dm_name) {
   for (const std::string_view layer : {kPoolLayer, kDataPart, kMetadataPart}) {
     if (dm_name.ends_with(layer)) {

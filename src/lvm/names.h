@@ -280,9 +280,10 @@ std::string DmUuidOfStore(std::string_view dm_uuid);
 // otherwise `dm_uuid`. LVM marks these devices, but not those of RAID legs (lib/activate/dev_manager.c,
 // build_dm_uuid).
 std::string DmUuidOfPart(std::string_view dm_uuid, std::string_view name);
-// UUID of the pool itself, under the layer that the pool's LV has; and the device's name without what marks
-// it as one of a pool's: "vg-p-tpool", "vg-p_tdata" → "vg-p".
+// UUIDs of the pool itself, and of the layer above it that the pool's LV has once there was a thin volume;
+// and the device's name without what marks it as one of a pool's: "vg-p-tpool", "vg-p_tdata" → "vg-p".
 std::string DmUuidOfPool(std::string_view dm_uuid);
+std::string DmUuidAbovePool(std::string_view dm_uuid);
 std::string_view WithoutPoolLayer(std::string_view dm_name);
 // The device's name without what marks it as one of these two: "vg-x-real" → "vg-x".
 std::string_view WithoutLayer(std::string_view dm_name);

@@ -244,5 +244,29 @@ TEST_F(KernelThinTest, AFrozenFileSystemCanBeSuspendedWithoutItsLock) {
   EXPECT_EQ(umount2(folder.c_str(), MNT_DETACH), 0);
 }
 
+TEST_F(KernelThinTest, ATableThatWaitsIsDroppedAndNeverInUse) {
+  EXPECT_EQ(api().DropWaitingTable(kThin).error().code(), Code::kNotFound);
+  world_.Add(kThin, "quarry-grows", Bytes{8 << 20});
+  const auto table = [] {
+    std::string out;
+    FILE* const pipe = popen("dmsetup table quarry-grows", "r");
+    for (int c = fgetc(pipe); c != EOF; c = fgetc(pipe)) {
+      out += static_cast<char>(c);
+    }
+    pclose(pipe);
+    return out;
+  };
+  const std::string before = table();
+  ASSERT_TRUE(api().Suspend(kThin, dm::FileSystemLock::kSkip).has_value());
+  EXPECT_FALSE(api().Find(kThin).value()->waiting_table);
+  EXPECT_TRUE(api().DropWaitingTable(kThin).has_value()) << "none waits";
+  RunTool({"dmsetup", "load", "quarry-grows", "--table", "0 8 error"});
+  EXPECT_TRUE(api().Find(kThin).value()->waiting_table);
+  EXPECT_TRUE(api().DropWaitingTable(kThin).has_value());
+  EXPECT_FALSE(api().Find(kThin).value()->waiting_table);
+  EXPECT_TRUE(api().Resume(kThin).has_value());
+  EXPECT_EQ(table(), before);
+}
+
 }  // namespace
 }  // namespace quarry::contract

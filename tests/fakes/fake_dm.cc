@@ -83,6 +83,7 @@ dm::Device FakeDm::AddDevice(const std::string& uuid, const std::string& name, B
   it->second.Resize(size);
   it->second.device.read_only = read_only;
   it->second.device.suspended = false;
+  it->second.device.waiting_table = false;
   it->second.device.has_table = true;
   return it->second.device;
 }
@@ -131,6 +132,13 @@ void FakeDm::SetSuspended(const std::string& uuid, bool suspended) {
   const std::lock_guard lock(mutex_);
   if (const auto it = devices_.find(uuid); it != devices_.end()) {
     it->second.device.suspended = suspended;
+  }
+}
+
+void FakeDm::LoadTable(const std::string& uuid) {
+  const std::lock_guard lock(mutex_);
+  if (const auto it = devices_.find(uuid); it != devices_.end()) {
+    it->second.device.waiting_table = true;
   }
 }
 

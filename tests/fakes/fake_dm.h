@@ -38,6 +38,8 @@ class FakeDm : public dm::DmApi {
   Status RemoveDevice(const std::string& uuid);
   Status SetSize(const std::string& uuid, Bytes size);
   void SetSuspended(const std::string& uuid, bool suspended);
+  // As a killed LVM leaves it: a table was loaded, and waits.
+  void LoadTable(const std::string& uuid);
   // As between LVM's creation of the device and its table, which AddDevice gives it again.
   void TakeTable(const std::string& uuid);
   // nullopt: not a raid device, as every device is at first.
@@ -101,7 +103,8 @@ class FakeDm : public dm::DmApi {
   void KernelOpen(const std::string& uuid, int change);
 
   // --- DmApi. Faults: "Find", "List", "Raid", "Scrub", "Instance", "LiesOnLostDisk", "MappingsOf", "Remove",
-  // "Open", "SetReadOnly", "HasTarget", "ThinPool", "Thin", "SendToPool", "Suspend", "Resume".
+  // "Open", "SetReadOnly", "HasTarget", "ThinPool", "Thin", "SendToPool", "Suspend", "Resume",
+  // "DropWaitingTable".
   Result<std::optional<dm::Device>> Find(const std::string& uuid) override;
   Result<std::vector<dm::Device>> List(const std::string& prefix) override;
   Result<std::optional<dm::RaidStatus>> Raid(const std::string& uuid) override;
@@ -123,6 +126,7 @@ class FakeDm : public dm::DmApi {
   Status SendToPool(const std::string& uuid, const dm::PoolMessage& message) override;
   Status Suspend(const std::string& uuid, dm::FileSystemLock lock) override;
   Status Resume(const std::string& uuid) override;
+  Status DropWaitingTable(const std::string& uuid) override;
 
   Faults faults;
 

@@ -498,6 +498,18 @@ Status FakeDm::Resume(const std::string& uuid) {
     return NotActive(uuid);
   }
   it->second.device.suspended = false;
+  it->second.device.waiting_table = false;
+  return Ok();
+}
+
+Status FakeDm::DropWaitingTable(const std::string& uuid) {
+  QUARRY_TRY(faults.Check("DropWaitingTable"));
+  const std::lock_guard lock(mutex_);
+  const auto it = devices_.find(uuid);
+  if (it == devices_.end()) {
+    return NotActive(uuid);
+  }
+  it->second.device.waiting_table = false;
   return Ok();
 }
 

@@ -13,6 +13,7 @@
 #include "engine/disks/inventory.h"
 #include "engine/disks/join.h"
 #include "engine/model/config.h"
+#include "engine/plan/left_suspended.h"
 #include "engine/plan/plan_cow.h"
 #include "engine/pool/reload.h"
 #include "engine/pool/zeroed_file.h"
@@ -319,6 +320,10 @@ Status ReconcileDevices(Parts& parts, const Catalog& catalog, const Call& call) 
                        : store != nullptr && !store->origin.empty() ? store->origin
                                                                     : volume);
     }
+  }
+  for (const Store& store : catalog.stores) {
+    (void)PrepareResume(group, *store.lv, parts.node.world,
+                        call);  // repeated with the reason by what resumes
   }
   RemoveStrayDevices(parts, group.name, std::move(strays), call);
   parts.node.world.dm.RemoveStaleNodes(

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include <fmt/format.h>
 
@@ -10,6 +11,7 @@
 
 #include "engine/model/catalog.h"
 #include "engine/plan/cut.h"
+#include "engine/plan/left_suspended.h"
 #include "engine/plan/proven_write.h"
 #include "engine/plan/start_store.h"
 #include "engine/plan/stop_store.h"
@@ -106,6 +108,37 @@ Status MayReload(const lvm::VolumeGroup& group, const std::string& name, const W
   return Ok();
 }
 
+Result<bool> IsSuspended(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world);
+Status ActivateNow(const ActivateAction& a, const World& world, const Call& call);
+
+template <typename Verb>
+Status Reload(Verb verb, const World& world, const Call& call);
+
+// After a command that failed on a store's pool, perhaps killed. No access to the store's volumes waits until
+// the next repair. And what it had loaded and not committed goes: its data would use extents that are free.
+void RestoreStore(const lvm::VolumeGroup& before, const std::string& name, Code why, const World& world,
+                  const Call& call) {
+  const lvm::LogicalVolume* const lv = before.FindLv(name);
+  if (lv == nullptr || !lvm::PartsOfPool(before, *lv).has_value()) {
+    return;
+  }
+  const std::string& group = before.name;
+  constexpr std::chrono::seconds kLimit{20};
+  Call limited = CallWithin(kLimit);
+  limited.stop = call.stop;
+  const auto now = world.lvm.Read(group, limited);
+  const lvm::LogicalVolume* const pool = now.has_value() ? (*now)->FindLv(name) : nullptr;
+  if (pool == nullptr || !lvm::PartsOfPool(**now, *pool).has_value()) {
+    return;
+  }
+  if (IsSuspended(**now, *pool, world).value_or(true)) {
+    (void)ActivateNow({.group = group, .names = {name}}, world, limited);
+  } else if (why == Code::kUnavailable || why == Code::kTimeout || why == Code::kCancelled) {
+    (void)PrepareResume(**now, *pool, world, limited);
+    (void)Reload(lvm::RefreshLvs{group, {name}}, world, limited);
+  }
+}
+
 // Applies a verb that reloads the table of its volume, if MayReload() permits it for the group's current
 // metadata. If the verb has several volumes, it is applied to those whose tables may be reloaded, and the
 // others cause an error afterwards.
@@ -128,7 +161,11 @@ Status Reload(Verb verb, const World& world, const Call& call) {
     return refused;
   } else {
     QUARRY_TRY(MayReload(*now, verb.name, world));
-    return world.lvm.Apply(verb, call);
+    Status done = world.lvm.Apply(verb, call);
+    if (!done.has_value()) {
+      RestoreStore(*now, verb.name, done.error().code(), world, call);
+    }
+    return done;
   }
 }
 
@@ -149,7 +186,8 @@ Result<bool> IsSuspended(const lvm::VolumeGroup& group, const lvm::LogicalVolume
   std::vector<std::string> uuids = DmUuids(group, lv);
   const lvm::LogicalVolume* const pool = lv.pool.empty() ? &lv : group.FindLv(lv.pool);
   if (const auto parts = pool == nullptr ? std::nullopt : lvm::PartsOfPool(group, *pool); parts.has_value()) {
-    uuids.push_back(lvm::DmUuidOfPool(lvm::DmUuid(group.uuid, pool->uuid)));
+    const std::string uuid = lvm::DmUuid(group.uuid, pool->uuid);
+    uuids.insert(uuids.end(), {lvm::DmUuidAbovePool(uuid), lvm::DmUuidOfPool(uuid)});
     for (const lvm::LogicalVolume* const part : {parts->data, parts->metadata}) {
       const std::vector<std::string> below = DmUuids(group, *part);
       uuids.insert(uuids.end(), below.begin(), below.end());
@@ -171,9 +209,9 @@ Result<bool> IsSuspended(const lvm::VolumeGroup& group, const lvm::LogicalVolume
   return false;
 }
 
-// If a killed command left a volume suspended, LVM's resume puts the table of that command into use, whether
-// that command committed or not. The volume of an uncommitted growth would then use extents that are free. So
-// the table of the committed metadata is loaded afterwards.
+// If a killed command left a volume suspended, some of its devices may have the table of that command,
+// whether that command committed or not. The volume of an uncommitted growth would then use extents that are
+// free. So the tables of the committed metadata are loaded afterwards.
 Status ActivateNow(const ActivateAction& a, const World& world, const Call& call) {
   std::vector<std::string> suspended;
   std::vector<std::string> degraded;
@@ -196,6 +234,9 @@ Status ActivateNow(const ActivateAction& a, const World& world, const Call& call
     QUARRY_ASSIGN(const bool is_suspended, IsSuspended(*group, *lv, world));
     if (is_suspended) {
       suspended.push_back(name);
+      if (pool != nullptr && lvm::PartsOfPool(*group, *pool).has_value()) {
+        QUARRY_TRY(PrepareResume(*group, *pool, world, call));
+      }
     }
     if (!lv->IsRaid()) {
       continue;

@@ -6,11 +6,23 @@
 #include "engine/model/volume_health.h"
 #include "engine/plan/plan_volume.h"
 #include "engine/raid/stopped_array.h"
+#include "lvm/names.h"
+#include "lvm/ownership.h"
 
 namespace quarry::engine {
 namespace {
 
 using std::chrono::milliseconds;
+
+// The devices of the store's pool if the record is a part of a store; otherwise none.
+std::vector<std::string> PoolDevices(const Record& record) {
+  const lvm::LogicalVolume* const pool = lvm::PoolOfPart(*record.group, *record.lv);
+  if (pool == nullptr) {
+    return {};
+  }
+  const std::string uuid = lvm::DmUuid(record.group->uuid, pool->uuid);
+  return {lvm::DmUuidAbovePool(uuid), lvm::DmUuidOfPool(uuid)};
+}
 
 // Looks up the state of the volume's device, and whether it leads to a disk that the kernel no longer has.
 Status ObserveDevice(const Record& record, dm::DmApi& dm, VolumeObservation& out) {
@@ -18,6 +30,10 @@ Status ObserveDevice(const Record& record, dm::DmApi& dm, VolumeObservation& out
   out.view.active = device.has_value();
   out.view.suspended = device.has_value() && device->suspended;
   out.view.open = device.has_value() && device->open_count > 0;
+  for (const std::string& uuid : PoolDevices(record)) {
+    QUARRY_ASSIGN(const auto above, dm.Find(uuid));
+    out.view.suspended = out.view.suspended || (above.has_value() && above->suspended);
+  }
   QUARRY_ASSIGN(out.view.on_lost_disk, dm.LiesOnLostDisk(record.DmUuid()));
   out.on_lost_disk = out.view.on_lost_disk;
   return Ok();

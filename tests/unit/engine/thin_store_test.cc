@@ -231,6 +231,85 @@ TEST_F(ThinStoreTest, ItsLegsAreComparedOneAfterTheOther) {
   EXPECT_EQ(engine_->upkeep().Scrub({.ids = {"default.store.none"}}, Soon()).error().code(), Code::kNotFound);
 }
 
+// LVM suspends a store from the top, so its parts may run while the store waits.
+TEST_F(ThinStoreTest, WhatAKilledLvmLeftSuspendedIsResumed) {
+  Make("one", 5);
+  for (const Record& part : Now().parts) {
+    dm_.SetRaid(part.DmUuid(), dm::RaidStatus{"raid1", "AA", 100, 100, "idle"});
+  }
+  const std::string pool = lvm::DmUuidOfPool(PoolUuid());
+  ASSERT_TRUE((*dm_.Find(pool)).has_value());
+  const std::string above = lvm::DmUuidAbovePool(PoolUuid());
+  dm_.AddDevice(above, "vg0-above", kExtent);
+  // The table that waits is gone before the resume. That of a part stays: dropping it may wait for a disk.
+  // Legs run before LVM reads what is on them.
+  const std::string data = Now().parts.front().DmUuid();
+  const std::vector<std::string> legs = Now().parts.front().DmUuids();
+  for (const std::string& leg : legs) {
+    dm_.AddDevice(leg, "vg0-leg-" + leg, kExtent);
+  }
+  std::vector<std::string> calls;
+  const auto look = [&](const std::string& method) {
+    if (method != "Read") {
+      calls.push_back(method + ((*dm_.Find(pool))->waiting_table ? " with the table" : "") +
+                      ((*dm_.Find(legs.back()))->suspended ? " on a suspended leg" : ""));
+    }
+  };
+  const auto leave = [&] {
+    dm_.SetSuspended(pool, true);
+    dm_.LoadTable(pool);
+    dm_.LoadTable(above);
+    dm_.LoadTable(data);
+    dm_.SetSuspended(legs.back(), true);
+    calls.clear();
+    lvm_.SetOnCall(look);
+  };
+  const auto check = [&] {
+    lvm_.SetOnCall({});
+    EXPECT_GT(std::ranges::count(calls, "Activate"), 0);
+    EXPECT_FALSE((*dm_.Find(pool))->suspended);
+    EXPECT_FALSE((*dm_.Find(pool))->waiting_table);
+    EXPECT_FALSE((*dm_.Find(above))->waiting_table);
+  };
+  leave();
+  ASSERT_TRUE(engine_->upkeep().Repair(RepairCause::kDisks, Soon()).has_value());
+  check();
+  leave();
+  Restart();
+  check();
+  leave();
+  dm_.faults.FailAlways("DropWaitingTable", Error(Code::kUnavailable, "no"));
+  ASSERT_TRUE(engine_->upkeep().Repair(RepairCause::kDisks, Soon()).has_value());
+  dm_.faults.Clear();
+  lvm_.SetOnCall({});
+  EXPECT_FALSE((*dm_.Find(pool))->suspended) << "the activation was tried all the same";
+
+  leave();
+  lvm_.before.FailAlways("Hold", Error(Code::kUnavailable, "the headers prove nothing"));
+  ASSERT_TRUE(engine_->upkeep().Repair(RepairCause::kDisks, Soon()).has_value());
+  lvm_.before.Clear();
+  lvm_.SetOnCall({});
+  EXPECT_EQ(std::ranges::count_if(calls, [](const auto& one) { return one.starts_with("Activate"); }), 0)
+      << "LVM would wait for the leg";
+}
+
+// Its data may be larger already in the kernel than LVM knows.
+TEST_F(ThinStoreTest, AKilledGrowthLeavesTheTablesOfTheMetadata) {
+  int refreshed = 0;
+  lvm_.SetOnCall([&](const std::string& method) { refreshed += method == "Refresh" ? 1 : 0; });
+  lvm_.before.FailAlways("Extend", Error(Code::kUnavailable, "killed by signal 9"));
+  stores_.front().size = {50 * kExtent.value};
+  Restart();
+  EXPECT_GT(refreshed, 0);
+  refreshed = 0;
+  lvm_.before.Clear();
+  lvm_.before.FailAlways("Extend", Error(Code::kNoSpace, "no"));
+  Restart();
+  EXPECT_EQ(refreshed, 0) << "nothing was loaded";
+  lvm_.SetOnCall({});
+  lvm_.before.Clear();
+}
+
 TEST_F(ThinStoreTest, WhatAnAdministratorBuildsOnItIsKept) {
   const std::string id = Make("one", 5);
   const std::string name = lvm::ParseVolumeId(id)->lv_name;

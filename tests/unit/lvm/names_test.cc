@@ -339,6 +339,7 @@ TEST(DmNames, PartsOfThinPoolsHaveLayersOfTheirOwn) {
   EXPECT_EQ(DmUuidOfPart("LVM-x", "q_tmeta"), "LVM-x-tmeta");
   EXPECT_EQ(DmUuidOfPart("LVM-x", "q_tdata_rimage_0"), "LVM-x");
   EXPECT_EQ(DmUuidOfPool("LVM-x"), "LVM-x-tpool");
+  EXPECT_EQ(DmUuidAbovePool("LVM-x"), "LVM-x-pool");
   for (const char* name : {"vg-q-tpool", "vg-q_tdata", "vg-q_tmeta", "vg-q"}) {
     EXPECT_EQ(WithoutPoolLayer(name), "vg-q") << name;
   }
