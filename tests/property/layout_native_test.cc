@@ -44,7 +44,7 @@ TEST(LayoutNative, LvmMakesExactlyWhatWasPlanned) {
   testing::AgreementOptions options;
   options.types = {VolumeType::kLinear, VolumeType::kStriped, VolumeType::kRaid0};
   options.seed = FromEnvironment("QUARRY_LAYOUT_SEED", std::random_device()());
-  const uint64_t groups = FromEnvironment("QUARRY_LAYOUT_GROUPS", 50);
+  const uint64_t groups = FromEnvironment("QUARRY_LAYOUT_GROUPS", 20);
   std::map<VolumeType, testing::Tally> tallies;
   for (uint64_t round = 0; round < groups && !HasFatalFailure(); ++round) {
     testing::TryOneGroup(**lab, options, round, tallies);
