@@ -1,11 +1,7 @@
 // Thin stores that fall ill, on real LVM: damaged metadata, failed writes of metadata, a wrong transaction
 // id, legs that differ, and kills during a repair. Needs four disks.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <thread>
 #include <utility>
@@ -13,14 +9,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/direct_io.h"
-#include "base/unique_fd.h"
+#include "tests/vm/store_damage.h"
 #include "tests/vm/thin_stores_fixture.h"
+#include "tests/vm/watched_requests.h"
 
 namespace quarry::vm {
 namespace {
 
-constexpr size_t kBlock = 4096;  // of dm-thin's metadata
 constexpr uint64_t kLength = 8 << 20;
 constexpr char kText[] = "/run/quarry-test/text";  // of the group, as vgcfgbackup writes it
 
@@ -82,61 +77,14 @@ class StoreHealthTest : public ThinStoresTest {
     Close(volume, name);
   }
 
-  struct Leg {
-    std::string disk;
-    int64_t offset;  // in bytes
-  };
-  // Where the metadata of the store begin on its disks. Legs of so small metadata have one piece.
-  static std::vector<Leg> MetadataLegs() {
-    const std::string wanted = "[" + Pool() + "_tmeta_rimage_";
-    const auto bytes = [](const std::string& text) { return text.empty() ? 0 : std::stoll(text); };
-    const int64_t extent = bytes(Trim(Sh("vgs --noheadings --nosuffix --units b -o vg_extent_size vg").out));
-    std::vector<Leg> out;
-    for (const std::string& row : Lines(Lvs("lv_name,devices"))) {
-      const size_t blank = row.find(' ');
-      const size_t open = row.rfind('(');
-      if (!row.starts_with(wanted) || blank == std::string::npos || open == std::string::npos) {
-        continue;
-      }
-      const std::string disk = row.substr(blank + 1, open - blank - 1);
-      const int64_t start = bytes(Trim(Sh("pvs --noheadings --nosuffix --units b -o pe_start " + disk).out));
-      out.push_back({disk, start + std::stoll(row.substr(open + 1)) * extent});
-    }
-    return out;
-  }
   static std::string DigestOfLegs() {
     std::string out;
-    for (const Leg& leg : MetadataLegs()) {
+    for (const MetadataLeg& leg : MetadataLegs()) {
       out += Sh("dd if=" + leg.disk + " bs=4096 count=256 iflag=direct status=none skip=" +
-                std::to_string(leg.offset / static_cast<int64_t>(kBlock)) + " | md5sum")
+                std::to_string(leg.offset / static_cast<int64_t>(kMetadataBlock)) + " | md5sum")
                  .out;
     }
     return out;
-  }
-  // Overwrites the root of the index of the data's space map on every leg (struct thin_disk_superblock of
-  // drivers/md/dm-thin-metadata.c, struct disk_sm_root of persistent-data). No mapping is lost by that.
-  static void DamageMetadata() {
-    constexpr size_t kMagicAt = 32;
-    constexpr size_t kIndexRootAt = 80;
-    constexpr uint64_t kMagic = 27022010;
-    const std::vector<Leg> legs = MetadataLegs();
-    ASSERT_EQ(legs.size(), 2U) << Lvs("lv_name,devices");
-    const DirectBuffer buffer = MakeDirectBuffer(kBlock);
-    for (const Leg& leg : legs) {
-      const UniqueFd fd(open(leg.disk.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC));
-      ASSERT_TRUE(fd.valid()) << leg.disk;
-      ASSERT_EQ(pread(fd.get(), buffer.get(), kBlock, leg.offset), static_cast<ssize_t>(kBlock));
-      uint64_t magic = 0;
-      uint64_t root = 0;
-      memcpy(&magic, buffer.get() + kMagicAt, sizeof magic);
-      memcpy(&root, buffer.get() + kIndexRootAt, sizeof root);
-      ASSERT_EQ(magic, kMagic) << leg.disk << " has no metadata at " << leg.offset;
-      ASSERT_GT(root, 0U);
-      memset(buffer.get(), 0xa5, kBlock);
-      const off_t at = leg.offset + static_cast<off_t>(root * kBlock);
-      ASSERT_EQ(pwrite(fd.get(), buffer.get(), kBlock, at), static_cast<ssize_t>(kBlock));
-      ASSERT_EQ(fsync(fd.get()), 0);
-    }
   }
   // Stops everything, damages the metadata, and starts quarryd.
   void FallIll() {
@@ -395,6 +343,83 @@ TEST_F(StoreHealthTest, KilledDuringARepairTheStoreIsRepairedOrRepairable) {
   EXPECT_OK(client().Delete(two.volume_id()));
   EXPECT_TRUE(IsEmptyStore());
 }
+
+// "one": the process that makes the request is killed; "all": quarryd too.
+class RepairKilledTest : public StoreHealthTest, public testing::WithParamInterface<std::string> {
+ protected:
+  void SetUp() override {
+    StoreHealthTest::SetUp();
+    watched::Disarm();
+    watched::Begin();
+  }
+  void TearDown() override {
+    watched::Disarm();
+    watched::End();
+    StoreHealthTest::TearDown();
+  }
+  static std::string SettledMode() {
+    std::string mode;
+    EXPECT_TRUE(Eventually([&] {
+      mode = StoreMode();
+      return mode == "rw" || mode == "damaged";
+    })) << StoreList();
+    return mode;
+  }
+};
+
+TEST_P(RepairKilledTest, AtEachRequestTheStoreIsRepairedOrRepairable) {
+  constexpr int kMostRequests = 300;  // more means that the repair makes no progress
+  const char* const every = std::getenv("QUARRY_KILLS_EVERY");
+  const int step = every == nullptr ? 1 : std::max(1, std::atoi(every));
+  ASSERT_NO_FATAL_FAILURE(StartWith("raid1"));
+  const v1::Volume one = MakeWritten("one", 1);
+  const v1::Volume two = MakeWritten("two", 2);
+  bool more = true;
+  for (int nth = 0; more; nth += step) {
+    SCOPED_TRACE("request " + std::to_string(nth));
+    ASSERT_LT(nth, kMostRequests);
+    ASSERT_NO_FATAL_FAILURE(FallIll());
+    watched::Arm(nth, GetParam());
+    const Outcome interrupted = RepairStore();
+    more = !watched::Disarm();
+    if (more) {
+      std::string killed;
+      ASSERT_TRUE(Eventually([&] { return !(killed = watched::CarriedOutAt()).empty(); }, 20));
+      if (GetParam() == "all" || killed.ends_with("@ quarryd")) {
+        ASSERT_TRUE(Eventually([this] { return !quarryd().Running(); }, 20)) << "it outlived the kill";
+        ASSERT_NO_FATAL_FAILURE(StartWith("raid1"));
+      }
+      const std::string mode = SettledMode();
+      printf("  %s: the store is %s\n", killed.c_str(), mode.c_str());
+      EXPECT_TRUE(!interrupted.ok() || mode == "rw") << "repaired, it said";
+    } else {
+      EXPECT_TRUE(interrupted.ok()) << interrupted.err;
+    }
+    Outcome repaired;
+    ASSERT_TRUE(Eventually([&] { return (repaired = RepairStore()).ok(); }, 60))
+        << repaired.out << repaired.err << quarryd().Log();
+    ASSERT_EQ(SettledMode(), "rw") << StoreList() << quarryd().Log();
+    ExpectBytes(one, "one", 1);
+    ExpectBytes(two, "two", 2);
+    // The former metadata, and an unfinished copy if nothing proves that it was never used.
+    const auto is_tagged = [] {
+      return Sh("lvs --noheadings -o lv_name,lv_tags vg | grep -q 'meta.*quarry'").ok();
+    };
+    EXPECT_TRUE(Eventually([&] { return !is_tagged(); })) << Lvs("lv_name,lv_tags");
+    EXPECT_LE(KeptNames().size(), 2U) << Lvs("lv_name,lv_tags");
+    for (const std::string& name : KeptNames()) {
+      EXPECT_TRUE(Tool({"lvremove", "-y", "vg/" + name}).ok()) << name;
+    }
+    ASSERT_FALSE(HasFailure());
+  }
+  EXPECT_OK(client().Delete(one.volume_id()));
+  EXPECT_OK(client().Delete(two.volume_id()));
+  EXPECT_TRUE(IsEmptyStore());
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, RepairKilledTest, testing::Values("one", "all"), [](const auto& tested) {
+  return tested.param == "one" ? "one_process" : "quarryd_too";
+});
 
 }  // namespace
 }  // namespace quarry::vm

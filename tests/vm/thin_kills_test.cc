@@ -1,29 +1,24 @@
-// Calls for snapshots, clones and groups in a thin store, killed before each request to device-mapper that
-// quarryd or one of its LVM commands makes for them (tests/vm/thin/dm_watch.cc). Every time the call is
-// repeated, and then all is there or nothing, with the bytes of its instant, and nothing is left suspended.
-// Needs four disks.
+// Calls for snapshots, clones, groups and lists of changed blocks in a thin store, and growth of the store,
+// killed before each request to device-mapper that quarryd or one of its LVM commands makes for them. Every
+// time the call is repeated, and then all is there or nothing, with the bytes of its instant, and nothing is
+// left suspended. Needs four disks.
 //
 // QUARRY_KILLS_EVERY: only every so many requests, for a short run; 1 by default.
+#include <grpcpp/create_channel.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "tests/vm/thin_stores_fixture.h"
+#include "tests/vm/watched_requests.h"
 
 namespace quarry::vm {
 namespace {
 
-namespace fs = std::filesystem;
-
-// Every program of the guest loads what is named there. quarryd gives its LVM commands no other environment.
-constexpr char kPreload[] = "/etc/ld.so.preload";
-constexpr char kLog[] = "/run/quarry-test/watch";
-constexpr char kOrder[] = "/run/quarry-test/watch-nth";
 constexpr uint64_t kLength = 4 << 20;
 constexpr int kMostRequests = 300;  // more means that the call makes no progress
 
@@ -31,12 +26,12 @@ enum class Killed { kOneProcess, kQuarrydToo };
 
 class ThinKillsTest : public ThinStoresTest, public testing::WithParamInterface<Killed> {
  protected:
-  ThinKillsTest() : ThinStoresTest(160 * kMi) {}
+  explicit ThinKillsTest(int64_t most = 0) : ThinStoresTest(160 * kMi, most) {}
 
   void SetUp() override {
     ThinStoresTest::SetUp();
-    Disarm();
-    std::ofstream(kPreload) << "/opt/quarry/tests/bin/dm_watch.so\n";
+    watched::Disarm();
+    watched::Begin();
     ASSERT_NO_FATAL_FAILURE(StartWith("raid1"));
     for (const char* const name : {"one", "two"}) {
       volumes_.push_back(Make(name, 8 * kMi));
@@ -46,8 +41,8 @@ class ThinKillsTest : public ThinStoresTest, public testing::WithParamInterface<
     }
   }
   void TearDown() override {
-    Disarm();
-    fs::remove(kPreload);
+    watched::Disarm();
+    watched::End();
     if (!HasFailure()) {
       End(volumes_[0], "one");
       End(volumes_[1], "two");
@@ -57,26 +52,11 @@ class ThinKillsTest : public ThinStoresTest, public testing::WithParamInterface<
     ThinStoresTest::TearDown();
   }
 
-  static void Arm(int nth) {
-    fs::remove(kLog);
-    std::ofstream(std::string(kOrder) + ".new")
-        << nth << (GetParam() == Killed::kQuarrydToo ? " all\n" : " one\n");
-    fs::rename(std::string(kOrder) + ".new", kOrder);
-  }
-  // False: the order was carried out, or there was none.
-  static bool Disarm() { return fs::remove(kOrder); }
-  static bool Fired() { return !fs::exists(kOrder); }
-
   // Starts quarryd again if it was killed.
   void AfterAKill() {
     ++kills_;
-    std::string killed;  // "REQUEST @ PROCESS"
-    ASSERT_TRUE(Eventually(
-        [&] {
-          killed = Trim(Sh(std::string("sed -n 's/^[0-9]* [0-9]* -1 //p' ") + kLog).out);
-          return !killed.empty();
-        },
-        20));
+    std::string killed;
+    ASSERT_TRUE(Eventually([&] { return !(killed = watched::CarriedOutAt()).empty(); }, 20));
     printf("  %s", killed.c_str());
     if (GetParam() == Killed::kQuarrydToo || killed.ends_with("@ quarryd")) {
       ++restarts_;
@@ -90,19 +70,19 @@ class ThinKillsTest : public ThinStoresTest, public testing::WithParamInterface<
   // and `holds` is true, which is when its effect is complete. False: it has fewer requests.
   bool KillAt(int nth, const std::function<grpc::Status()>& call, const std::function<bool()>& holds) {
     SCOPED_TRACE("request " + std::to_string(nth));
-    Arm(nth);
+    watched::Arm(nth, GetParam() == Killed::kQuarrydToo ? "all" : "one");
     const auto begin = std::chrono::steady_clock::now();
     grpc::Status status = call();
     // What follows the answer, erasing for example, has requests too.
     const bool ended = Eventually(
         [&] {
-          if (!Fired() && status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+          if (watched::IsArmed() && status.error_code() == grpc::StatusCode::UNAVAILABLE) {
             status = call();  // it takes longer than a call may
           }
-          return Fired() || (status.ok() && holds());
+          return !watched::IsArmed() || (status.ok() && holds());
         },
         120);
-    const bool fired = !Disarm();
+    const bool fired = !watched::Disarm();
     EXPECT_TRUE(ended) << status.error_message() << quarryd().Log();
     if (fired) {
       AfterAKill();
@@ -124,17 +104,23 @@ class ThinKillsTest : public ThinStoresTest, public testing::WithParamInterface<
   // Both calls are killed at each of their requests, in turn. `check` looks at what was made.
   void KillAtEach(const std::function<grpc::Status()>& make, const std::function<bool()>& made,
                   const std::function<void()>& check, const std::function<grpc::Status()>& end) {
-    const char* const every = std::getenv("QUARRY_KILLS_EVERY");
-    const int step = every == nullptr ? 1 : std::max(1, std::atoi(every));
     const size_t visible = Visible();
     const auto gone = [&] { return Visible() == visible; };
+    ForEach([&](int nth) {
+      const bool more = KillAt(nth, make, made);
+      if (!HasFailure()) {
+        check();
+      }
+      return HasFailure() ? more : KillAt(nth, end, gone) || more;
+    });
+  }
+  // kill: returns whether there was such a request.
+  void ForEach(const std::function<bool(int nth)>& kill) {
+    const char* const every = std::getenv("QUARRY_KILLS_EVERY");
+    const int step = every == nullptr ? 1 : std::max(1, std::atoi(every));
     bool more = true;
     for (int nth = 0; more && nth < kMostRequests; nth += step) {
-      more = KillAt(nth, make, made);
-      ASSERT_FALSE(HasFailure());
-      check();
-      ASSERT_FALSE(HasFailure());
-      more = KillAt(nth, end, gone) || more;
+      more = kill(nth);
       ASSERT_FALSE(HasFailure());
     }
     EXPECT_FALSE(more) << "there are more requests than that";
@@ -144,7 +130,7 @@ class ThinKillsTest : public ThinStoresTest, public testing::WithParamInterface<
   static bool AnySuspended() {
     return Sh("dmsetup info -c --noheadings -o suspended | grep -q Suspended").ok();
   }
-  void CheckVolumes() {
+  virtual void CheckVolumes() {
     ASSERT_TRUE(Eventually([] { return !AnySuspended(); }, 60))
         << "a read would never end" << quarryd().Log();
     for (const char* const name : {"one", "two"}) {
@@ -220,10 +206,91 @@ TEST_P(ThinKillsTest, AGroupIsThereOrNotAtEachRequest) {
       [&] { return Snapshots() == 2; }, [] {}, [&] { return client().DeleteGroup(id).status; });
 }
 
+// What a kill leaves reserved in the store's metadata is released.
+TEST_P(ThinKillsTest, AListOfChangedBlocksIsRightAtEachRequest) {
+  const auto base = client().Snapshot("base", ids_[0]);
+  ASSERT_OK(base);
+  ASSERT_OK(WritePattern(TargetPath("one"), 9, 1 << 20, 2 << 20));
+  const auto target = client().Snapshot("target", ids_[0]);
+  ASSERT_OK(target);
+  ASSERT_OK(WritePattern(TargetPath("one"), 5, kLength));
+  const auto stub = v1::SnapshotMetadata::NewStub(
+      grpc::CreateChannel(std::string("unix:") + kSocket, grpc::InsecureChannelCredentials()));
+  v1::GetMetadataDeltaRequest request;
+  request.set_base_snapshot_id(base.value.snapshot().snapshot_id());
+  request.set_target_snapshot_id(target.value.snapshot().snapshot_id());
+  std::string found;
+  const auto list = [&] {
+    found.clear();
+    grpc::ClientContext context;
+    context.set_wait_for_ready(true);
+    const auto reader = stub->GetMetadataDelta(&context, request);
+    for (v1::GetMetadataDeltaResponse part; reader->Read(&part);) {
+      for (const v1::BlockMetadata& range : part.block_metadata()) {
+        found += std::to_string(range.byte_offset()) + "+" + std::to_string(range.size_bytes()) + " ";
+      }
+    }
+    return reader->Finish();
+  };
+  const auto holds = [&] {
+    const bool is_released = Sh("dmsetup status --target thin-pool | grep -q ' - rw '").ok();
+    return is_released && found == "2097152+1048576 ";
+  };
+  ForEach([&](int nth) { return KillAt(nth, list, holds); });
+  EXPECT_OK(client().DeleteSnapshot(base.value.snapshot().snapshot_id()));
+  EXPECT_OK(client().DeleteSnapshot(target.value.snapshot().snapshot_id()));
+}
+
+// A store without a free extent, which grows for each extent that a volume in use grows by.
+class GrowthKillsTest : public ThinKillsTest {
+ protected:
+  static constexpr int64_t kExtent = 4 * kMi;
+  GrowthKillsTest() : ThinKillsTest(480 * kMi) {}
+
+  // A killed growth that did not commit leaves no data of its size: LVM takes its extents for free.
+  void CheckVolumes() override {
+    const auto in_kernel = [] { return Trim(Sh("dmsetup table | awk '/_tdata: / {print $3}'").out); };
+    const auto in_text = [] {
+      return Trim(Sh("lvs -a --noheadings --nosuffix --units s -o lv_size -S 'lv_name=~_tdata$' vg").out);
+    };
+    EXPECT_TRUE(Eventually([&] { return in_kernel() == in_text(); }, 60))
+        << in_kernel() << " and " << in_text() << " sectors" << quarryd().Log();
+    ThinKillsTest::CheckVolumes();
+  }
+  int64_t SizeOf(const std::string& id) {
+    const auto listed = client().List();
+    for (const v1::Volume& volume : listed.value) {
+      if (volume.volume_id() == id) {
+        return volume.capacity_bytes();
+      }
+    }
+    return 0;
+  }
+};
+
+TEST_P(GrowthKillsTest, AGrowthIsWholeAtEachRequest) {
+  const v1::Volume other = Make("other", kStoreSize - 16 * kMi);
+  int64_t size = 8 * kMi;
+  ForEach([&](int nth) {
+    size += kExtent;
+    const bool more = KillAt(
+        nth, [&] { return client().Expand(ids_[0], size).status; }, [&] { return SizeOf(ids_[0]) == size; });
+    // What was promised can be written to the last byte.
+    const auto last = static_cast<uint64_t>(size - kExtent);
+    EXPECT_OK(WritePattern(TargetPath("one"), 7, kExtent, last));
+    EXPECT_OK(CheckPattern(TargetPath("one"), 7, kExtent, last));
+    return more;
+  });
+  EXPECT_OK(client().Delete(other.volume_id()));
+}
+
+std::string NameOf(const testing::TestParamInfo<Killed>& tested) {
+  return tested.param == Killed::kOneProcess ? "one_process" : "quarryd_too";
+}
 INSTANTIATE_TEST_SUITE_P(Each, ThinKillsTest, testing::Values(Killed::kOneProcess, Killed::kQuarrydToo),
-                         [](const auto& tested) {
-                           return tested.param == Killed::kOneProcess ? "one_process" : "quarryd_too";
-                         });
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(Each, GrowthKillsTest, testing::Values(Killed::kOneProcess, Killed::kQuarrydToo),
+                         NameOf);
 
 }  // namespace
 }  // namespace quarry::vm

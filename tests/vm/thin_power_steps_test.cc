@@ -1,32 +1,29 @@
 // The power is cut before each request to device-mapper that quarryd or one of its LVM commands makes for a
-// call in a thin store, and the drives lose some of what was not flushed. After each cut all of it is there
+// call, and the drives lose some of what was not flushed. After each cut all of it is there
 // or nothing, with the bytes of its instant, and the call is completed by repeating it. The script
 // thin_power_steps runs these parts in turn: Begin once, then Work, a cut, Settle, Work, and so on. Notes are
 // kept on the guest's root disk. Needs four disks.
 //
-// QUARRY_POWER_WHAT: "group", "clone" or "grow". QUARRY_POWER_STEP: the number of the request, from 0.
-#include <algorithm>
+// QUARRY_POWER_WHAT: in a thin store "group", "clone", "grow" or "repair"; "copy": the snapshot of a thick
+// volume in use. QUARRY_POWER_STEP: the number of the request, from 0.
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
 #include <string>
 #include <thread>
 
-#include "tests/vm/fixture.h"
+#include "tests/vm/store_damage.h"
+#include "tests/vm/watched_requests.h"
 
 namespace quarry::vm {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr char kNotes[] = "/root/power-steps-notes";
 constexpr char kDone[] = "/root/power-steps-done";
-constexpr char kPreload[] = "/etc/ld.so.preload";
-constexpr char kLog[] = "/run/quarry-test/watch";
-constexpr char kOrder[] = "/run/quarry-test/watch-nth";
+constexpr char kHalted[] = "/run/power-steps-halted";
 constexpr uint64_t kLength = 4 << 20;
 constexpr int64_t kStoreSize = 80 * kMi;
 constexpr int64_t kMostSize = 380 * kMi;
@@ -38,6 +35,9 @@ int Step() {
 }
 std::string What() {
   return std::getenv("QUARRY_POWER_WHAT");
+}
+std::string Type() {
+  return What() == "copy" ? "linear" : "thin";
 }
 
 // What the notes say.
@@ -59,7 +59,7 @@ class ThinPowerSteps : public testing::Test {
     auto started = QuarrydProcess::Start(options);
     ASSERT_OK(started);
     quarryd_ = std::move(*started);
-    ASSERT_OK(quarryd_->WaitReady());
+    ASSERT_OK(quarryd_->WaitReady(std::chrono::seconds(180)));  // others may be at work on the machine
   }
   // On the disk before anything else happens.
   static void Note(const std::string& line) {
@@ -104,16 +104,25 @@ class ThinPowerSteps : public testing::Test {
     if (What() == "group") {
       return client_.SnapshotGroup("group", {IdOf(known, "one"), IdOf(known, "two")}).status;
     }
+    if (What() == "copy") {
+      return client_.Snapshot("copy", IdOf(known, "one"), {{"inuse", "cow"}, {"type", "linear"}}).status;
+    }
+    if (What() == "repair") {
+      const Outcome repaired = Tool({"quarryctl", "store", "repair", "fast"});
+      return repaired.ok() ? grpc::Status() : grpc::Status(grpc::StatusCode::UNKNOWN, repaired.err);
+    }
     return What() == "clone" ? client_.Create(Clone(known)).status
                              : client_.Expand(IdOf(known, "one"), known.asked).status;
   }
   grpc::Status End(const Known& known) {
-    if (What() == "group") {
+    if (What() == "group" || What() == "copy") {
       const auto listed = client_.Snapshots();
       if (!listed.ok() || listed.value.entries().empty()) {
         return listed.status;
       }
-      return client_.DeleteGroup(listed.value.entries(0).snapshot().group_snapshot_id()).status;
+      const v1::Snapshot& snapshot = listed.value.entries(0).snapshot();
+      return What() == "group" ? client_.DeleteGroup(snapshot.group_snapshot_id()).status
+                               : client_.DeleteSnapshot(snapshot.snapshot_id()).status;
     }
     if (What() == "clone") {
       const auto id = CloneId(known);
@@ -140,15 +149,45 @@ class ThinPowerSteps : public testing::Test {
     }
     return "";
   }
-  // A cut amid LVM's own commit may leave the text on one disk torn. LVM then says before each list that it
-  // scans again.
-  static size_t Visible() {
-    const auto lines = Lines(Tool({"lvs", "--noheadings", "-o", "lv_name", kGroup}).out);
-    return static_cast<size_t>(
-        std::ranges::count_if(lines, [](const std::string& line) { return Words(line).size() == 1; }));
+  static size_t Visible() { return Lines(Tool({"lvs", "--noheadings", "-o", "lv_name", kGroup}).out).size(); }
+  // A disk may have lost the end of a text that its header names; LVM ignores that disk's copy from then on.
+  static void CheckCopiesOfText() {
+    const Outcome areas = Tool({"pvs", "--noheadings", "-o", "pv_mda_used_count", "-S", "vg_name=vg"});
+    EXPECT_EQ(Words(areas.out), std::vector<std::string>(4, "1")) << areas.out << areas.err;
   }
   static bool IsErasing() { return Sh("lvs --noheadings -o lv_tags vg | grep -q quarry.erasing").ok(); }
-  static bool IsAtRest() { return Visible() == 3 && !IsErasing(); }
+  static bool IsAtRest() { return Visible() == (What() == "repair" ? 4 : 3) && !IsErasing(); }
+  static std::string StoreMode() { return Trim(Sh("quarryctl store list | awk 'NR == 2 {print $3}'").out); }
+  // A store that waits for its repair. No volume is in use.
+  void FallIll() {
+    EXPECT_EQ(quarryd_->Stop(), 0);
+    const Outcome stopped = Tool({"vgchange", "-an", kGroup});
+    ASSERT_TRUE(stopped.ok()) << stopped.err;
+    ASSERT_NO_FATAL_FAILURE(DamageMetadata());
+    ASSERT_NO_FATAL_FAILURE(Start());
+    ASSERT_TRUE(Eventually([] { return StoreMode() == "damaged"; })) << quarryd_->Log();
+  }
+  // What the repair of before left is removed, as an administrator does.
+  void CheckRepair(const Known& known) {
+    std::string mode;
+    ASSERT_TRUE(Eventually([&] {
+      mode = StoreMode();
+      return mode == "rw" || mode == "damaged";
+    })) << mode
+        << quarryd_->Log();
+    printf("the store is %s\n", mode.c_str());
+    EXPECT_TRUE(known.last != "made" || mode == "rw") << "an acknowledged repair is gone";
+    grpc::Status status;
+    ASSERT_TRUE(Eventually([&] { return (status = Make(known)).ok(); }, 120))
+        << status.error_message() << quarryd_->Log();
+    const auto kept = [] { return Sh("lvs --noheadings -o lv_name,lv_tags vg | grep '^ *meta'").out; };
+    EXPECT_TRUE(Eventually([&] { return kept().find("quarry") == std::string::npos; })) << kept();
+    for (const std::string& line : Lines(kept())) {
+      const Outcome removed = Tool({"lvremove", "-y", std::string(kGroup) + "/" + Trim(line)});
+      EXPECT_TRUE(removed.ok()) << removed.err;
+    }
+    EXPECT_TRUE(Sh("sync /dev/sd[a-d]").ok());  // a command by hand flushes nothing
+  }
 
   // Each volume has bytes of its own.
   static uint64_t Seed(const Known& known, const std::string& name, bool changed) {
@@ -171,21 +210,22 @@ class ThinPowerSteps : public testing::Test {
       }
     }
   }
-  // All members or none; each has the bytes of the last round.
-  void CheckGroup(const Known& known) {
+  // All members of a group or none; each has the bytes of the last round.
+  void CheckSnapshots(const Known& known) {
     const auto listed = client_.Snapshots();
     ASSERT_OK(listed);
     const int there = listed.value.entries_size();
+    const int all = What() == "group" ? 2 : 1;
     if (known.last == "making") {
-      EXPECT_NE(there, 1) << "half a group";
+      EXPECT_TRUE(there == 0 || there == all) << "half a group";
     } else if (known.last == "made") {
-      EXPECT_EQ(there, 2) << "an acknowledged group is gone";
+      EXPECT_EQ(there, all) << "an acknowledged snapshot is gone";
     } else if (known.last == "ended") {
       EXPECT_EQ(there, 0);
     }
     for (const auto& entry : listed.value.entries()) {
       EXPECT_TRUE(entry.snapshot().ready_to_use());
-      VolumeSpec spec{"copy", TypeParameters("thin"), BlockCapability(), 8 * kMi};
+      VolumeSpec spec{"copy", TypeParameters(Type()), BlockCapability(), 8 * kMi};
       spec.snapshot = entry.snapshot().snapshot_id();
       const auto copy = client_.Create(spec);
       ASSERT_OK(copy);
@@ -235,7 +275,7 @@ TEST_F(ThinPowerSteps, Begin) {
     // What is to grow leaves the store no free extent.
     const bool fills = What() == "grow" && name == "two";
     const auto made = client_.Create(
-        {name, TypeParameters("thin"), BlockCapability(), fills ? kStoreSize - 8 * kMi : 8 * kMi});
+        {name, TypeParameters(Type()), BlockCapability(), fills ? kStoreSize - 8 * kMi : 8 * kMi});
     ASSERT_OK(made);
     Note("volume " + name + " " + made.value.volume().volume_id());
   }
@@ -244,28 +284,32 @@ TEST_F(ThinPowerSteps, Begin) {
   };
   ASSERT_TRUE(Eventually(synced, 120));
   EXPECT_EQ(quarryd_->Stop(), 0);
-  std::ofstream(kPreload) << "/opt/quarry/tests/bin/dm_watch.so\n";
-  ASSERT_TRUE(Sh(std::string("sync ") + kPreload).ok());
+  watched::Begin();
+  ASSERT_TRUE(Sh(std::string("sync ") + watched::kPreload).ok());
 }
 
 TEST_F(ThinPowerSteps, Settle) {
   const Known known = ReadNotes();
   printf("after %s:\n", known.last.c_str());
+  CheckCopiesOfText();
   ASSERT_NO_FATAL_FAILURE(Start());
+  if (What() == "repair") {
+    ASSERT_NO_FATAL_FAILURE(CheckRepair(known));
+  }
   for (const auto& [name, volume] : known.volumes) {
     ASSERT_NO_FATAL_FAILURE(Publish(volume, name));
   }
   CheckVolumes(known);
-  if (What() == "group") {
-    ASSERT_NO_FATAL_FAILURE(CheckGroup(known));
+  if (What() == "group" || What() == "copy") {
+    ASSERT_NO_FATAL_FAILURE(CheckSnapshots(known));
   } else if (What() == "clone") {
     ASSERT_NO_FATAL_FAILURE(CheckClone(known));
-  } else {
+  } else if (What() == "grow") {
     const int64_t size = SizeOfOne(known);
     EXPECT_TRUE(size == known.asked || (known.last == "making" && size == known.asked - kExtent)) << size;
   }
   grpc::Status status;
-  if (known.last == "making" || known.last == "made") {
+  if (What() != "repair" && (known.last == "making" || known.last == "made")) {
     ASSERT_TRUE(Eventually([&] { return (status = Make(known)).ok(); }, 120))
         << status.error_message() << quarryd_->Log();
   }
@@ -277,7 +321,7 @@ TEST_F(ThinPowerSteps, Settle) {
   }
   ASSERT_TRUE(Eventually([&] { return (status = End(known)).ok(); }, 120))
       << status.error_message() << quarryd_->Log();
-  EXPECT_TRUE(Eventually([] { return IsAtRest(); }, 120))
+  EXPECT_TRUE(Eventually([] { return Visible() == 3 && !IsErasing(); }, 120))
       << Tool({"lvs", "-a", "-o", "lv_name,lv_tags", kGroup}).out << quarryd_->Log();
   EXPECT_NE(Sh("dmsetup status --target thin-pool").out.find(" rw "), std::string::npos);
   CheckVolumes(known);
@@ -301,15 +345,20 @@ TEST_F(ThinPowerSteps, Work) {
     known.asked = SizeOfOne(known) + kExtent;
     Note("asked " + std::to_string(known.asked));
   }
+  if (What() == "repair") {
+    for (const auto& [name, volume] : known.volumes) {
+      ASSERT_NO_FATAL_FAILURE(Unpublish(volume, name));
+    }
+    ASSERT_NO_FATAL_FAILURE(FallIll());
+  }
   Note("making");
-  std::ofstream(std::string(kOrder) + ".new") << Step() << " halt\n";
-  fs::rename(std::string(kOrder) + ".new", kOrder);
+  watched::Arm(Step(), "halt");
   std::atomic<bool> ended = false;
   std::jthread caller([&] {
     grpc::Status status;
     EXPECT_TRUE(Eventually([&] { return (status = Make(known)).ok(); }, 120)) << status.error_message();
     Note("made");
-    if (What() != "grow") {
+    if (What() != "grow" && What() != "repair") {
       Note("changing");
       Write(known, true);
       Note("changed");
@@ -320,16 +369,19 @@ TEST_F(ThinPowerSteps, Work) {
     EXPECT_TRUE(Eventually([] { return IsAtRest(); }, 120));  // what follows the answer has requests too
     ended = true;
   });
-  const auto halted = [] { return Trim(Sh(std::string("sed -n 's/^[0-9]* [0-9]* -1 //p' ") + kLog).out); };
-  ASSERT_TRUE(Eventually([&] { return ended || !halted().empty(); }, 300)) << quarryd_->Log();
-  if (halted().empty()) {
+  ASSERT_TRUE(Eventually([&] { return ended || !watched::CarriedOutAt().empty(); }, 300)) << quarryd_->Log();
+  const std::string halted = watched::CarriedOutAt();
+  if (halted.empty()) {
     caller.join();
     ASSERT_FALSE(HasFailure());
     printf("all of %d requests\n", Step());
-    ASSERT_TRUE(fs::remove(kOrder));
+    ASSERT_TRUE(watched::Disarm());
     ASSERT_TRUE(Sh(std::string("touch ") + kDone + " && sync " + kDone).ok());
   } else {
-    printf("%d: cut before %s\n", Step(), halted().c_str());
+    ASSERT_FALSE(HasFailure());
+    printf("%d: cut before %s\n", Step(), halted.c_str());
+    fflush(stdout);
+    std::ofstream(kHalted).flush();
   }
   fflush(stdout);
   std::_Exit(HasFailure() ? 1 : 0);  // as it is: nothing ends in order
