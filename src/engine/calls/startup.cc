@@ -321,9 +321,9 @@ Status ReconcileDevices(Parts& parts, const Catalog& catalog, const Call& call) 
                                                                     : volume);
     }
   }
+  // What fails here fails again below, with a line in the log.
   for (const Store& store : catalog.stores) {
-    (void)PrepareResume(group, *store.lv, parts.node.world,
-                        call);  // repeated with the reason by what resumes
+    (void)PrepareResume(group, *store.lv, parts.node.world, call);
   }
   RemoveStrayDevices(parts, group.name, std::move(strays), call);
   parts.node.world.dm.RemoveStaleNodes(
@@ -345,7 +345,9 @@ Status ReconcileDevices(Parts& parts, const Catalog& catalog, const Call& call) 
     }
   }
   for (const std::string& name : Overreaching(parts, catalog)) {
-    const auto loaded = Execute({lvm::RefreshLvs{group.name, {name}}}, parts.node.world, call);
+    // The first puts tables that wait into use, the second those of the metadata.
+    const lvm::RefreshLvs refresh{group.name, {name}};
+    const auto loaded = Execute({refresh, refresh}, parts.node.world, call);
     parts.node.log.Warning(
         loaded.has_value()
             ? "a volume's device mapped extents that are not the volume's: its table was loaded again"

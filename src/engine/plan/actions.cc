@@ -135,6 +135,8 @@ void RestoreStore(const lvm::VolumeGroup& before, const std::string& name, Code 
     (void)ActivateNow({.group = group, .names = {name}}, world, limited);
   } else if (why == Code::kUnavailable || why == Code::kTimeout || why == Code::kCancelled) {
     (void)PrepareResume(**now, *pool, world, limited);
+    // The first puts a part's table that waits into use, the second that of the metadata.
+    (void)Reload(lvm::RefreshLvs{group, {name}}, world, limited);
     (void)Reload(lvm::RefreshLvs{group, {name}}, world, limited);
   }
 }
