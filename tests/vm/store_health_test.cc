@@ -1,7 +1,9 @@
 // Thin stores that fall ill, on real LVM: damaged metadata, failed writes of metadata, a wrong transaction
 // id, legs that differ, and kills during a repair. Needs four disks.
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <utility>
