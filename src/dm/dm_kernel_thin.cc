@@ -45,6 +45,15 @@ Error NotActive(const std::string& uuid) {
   return {Code::kNotFound, fmt::format("device {} is not active", uuid)};
 }
 
+// The outcome of a request that the kernel refuses only if there is no such device, or for its own reasons.
+Status Answer(int failure, const std::string& uuid, const char* what) {
+  if (failure == 0) {
+    return Ok();
+  }
+  return failure == ENXIO ? Status(NotActive(uuid))
+                          : ErrnoError(fmt::format("{} {}", what, uuid), failure).As(Code::kUnavailable);
+}
+
 }  // namespace
 
 Result<std::optional<ThinPoolStatus>> DmKernel::ThinPool(const std::string& uuid) {
@@ -108,26 +117,13 @@ Status DmKernel::Suspend(const std::string& uuid, FileSystemLock lock) {
 Status DmKernel::Resume(const std::string& uuid) {
   QUARRY_TRY(Check(uuid));
   QUARRY_ASSIGN(const DmControl control, DmControl::Open());
-  const int failure = control.Resume(uuid);
-  if (failure == 0) {
-    return Ok();
-  }
-  return failure == ENXIO
-             ? Status(NotActive(uuid))
-             : ErrnoError(fmt::format("resuming device {}", uuid), failure).As(Code::kUnavailable);
+  return Answer(control.Resume(uuid), uuid, "resuming device");
 }
 
 Status DmKernel::DropWaitingTable(const std::string& uuid) {
   QUARRY_TRY(Check(uuid));
   QUARRY_ASSIGN(const DmControl control, DmControl::Open());
-  const int failure = control.DropWaitingTable(uuid);
-  if (failure == 0) {
-    return Ok();
-  }
-  return failure == ENXIO
-             ? Status(NotActive(uuid))
-             : ErrnoError(fmt::format("dropping the table that waits for device {}", uuid), failure)
-                   .As(Code::kUnavailable);
+  return Answer(control.DropWaitingTable(uuid), uuid, "dropping the table that waits for device");
 }
 
 }  // namespace quarry::dm

@@ -1,9 +1,7 @@
 // Thin stores that fall ill, on real LVM: damaged metadata, failed writes of metadata, a wrong transaction
 // id, legs that differ, and kills during a repair. Needs four disks.
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <thread>
 #include <utility>
@@ -23,7 +21,6 @@ constexpr char kText[] = "/run/quarry-test/text";  // of the group, as vgcfgback
 
 class StoreHealthTest : public ThinStoresTest {
  protected:
-  static std::string StoreMode() { return Trim(Sh("quarryctl store list | awk 'NR == 2 {print $3}'").out); }
   static std::string StoreList() { return Tool({"quarryctl", "store", "list"}).out; }
   static Outcome RepairStore(bool dry_run = false) {
     std::vector<std::string> command = {"quarryctl", "store", "repair", "fast"};
@@ -371,13 +368,11 @@ class RepairKilledTest : public StoreHealthTest, public testing::WithParamInterf
 
 TEST_P(RepairKilledTest, AtEachRequestTheStoreIsRepairedOrRepairable) {
   constexpr int kMostRequests = 300;  // more means that the repair makes no progress
-  const char* const every = std::getenv("QUARRY_KILLS_EVERY");
-  const int step = every == nullptr ? 1 : std::max(1, std::atoi(every));
   ASSERT_NO_FATAL_FAILURE(StartWith("raid1"));
   const v1::Volume one = MakeWritten("one", 1);
   const v1::Volume two = MakeWritten("two", 2);
   bool more = true;
-  for (int nth = 0; more; nth += step) {
+  for (int nth = 0; more; nth += watched::Every()) {
     SCOPED_TRACE("request " + std::to_string(nth));
     ASSERT_LT(nth, kMostRequests);
     ASSERT_NO_FATAL_FAILURE(FallIll());

@@ -26,7 +26,6 @@ class ThinGrowthTest : public ThinStoresTest {
     return sectors.empty() ? 0 : std::stoll(sectors) / 2048;
   }
   static std::string KernelStatus() { return Sh("dmsetup status --target thin-pool").out; }
-  static std::string StoreMode() { return Trim(Sh("quarryctl store list | awk 'NR == 2 {print $3}'").out); }
 };
 
 TEST_F(ThinGrowthTest, GrowsForWhatIsMadeWhoeverIsKilled) {

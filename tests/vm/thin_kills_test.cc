@@ -6,9 +6,7 @@
 // QUARRY_KILLS_EVERY: only every so many requests, for a short run; 1 by default.
 #include <grpcpp/create_channel.h>
 
-#include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
@@ -116,10 +114,8 @@ class ThinKillsTest : public ThinStoresTest, public testing::WithParamInterface<
   }
   // kill: returns whether there was such a request.
   void ForEach(const std::function<bool(int nth)>& kill) {
-    const char* const every = std::getenv("QUARRY_KILLS_EVERY");
-    const int step = every == nullptr ? 1 : std::max(1, std::atoi(every));
     bool more = true;
-    for (int nth = 0; more && nth < kMostRequests; nth += step) {
+    for (int nth = 0; more && nth < kMostRequests; nth += watched::Every()) {
       more = kill(nth);
       ASSERT_FALSE(HasFailure());
     }

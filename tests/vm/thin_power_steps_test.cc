@@ -157,7 +157,6 @@ class ThinPowerSteps : public testing::Test {
   }
   static bool IsErasing() { return Sh("lvs --noheadings -o lv_tags vg | grep -q quarry.erasing").ok(); }
   static bool IsAtRest() { return Visible() == (What() == "repair" ? 4 : 3) && !IsErasing(); }
-  static std::string StoreMode() { return Trim(Sh("quarryctl store list | awk 'NR == 2 {print $3}'").out); }
   // A store that waits for its repair. No volume is in use.
   void FallIll() {
     EXPECT_EQ(quarryd_->Stop(), 0);

@@ -166,6 +166,7 @@ TEST_F(ThinSnapshotsTest, NoByteOfADeletedOneIsOnAnyDisk) {
   End(volume, "used");
   EXPECT_TRUE(Eventually([&] { return Left() > before; }, 120)) << quarryd().Log();
   EXPECT_EQ(CountOnDisks("these bytes came last"), 0);
+  EXPECT_GT(CountOnDisks("these bytes are new"), 0) << "the snapshot has them";
   const v1::Volume restored = MustRestore("restored", second, BlockCapability(), size);
   const std::string copy = Publish(restored, "restored");
   EXPECT_EQ(Trim(Sh("yes 'these bytes are new' | head -c " + std::to_string(size) + " | cmp - " + copy +

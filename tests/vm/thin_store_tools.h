@@ -14,6 +14,11 @@ inline std::string StorePool() {
   return Trim(Tool({"lvs", "--noheadings", "-o", "lv_name", "-S", "segtype=thin-pool", kGroup}).out);
 }
 
+// How the store is, as quarryctl says: "rw", "damaged", …
+inline std::string StoreMode() {
+  return Trim(Sh("quarryctl store list | awk 'NR == 2 {print $3}'").out);
+}
+
 // An administrator removes the store with all that is in it, if there is one: the group must be left empty.
 inline void RemoveStore() {
   const std::string pool = StorePool();

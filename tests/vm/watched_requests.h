@@ -2,6 +2,8 @@
 // (tests/vm/thin/dm_watch.cc).
 #pragma once
 
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -40,6 +42,12 @@ inline bool IsArmed() {
 // The request and its process, "REQUEST @ PROCESS"; empty: not carried out yet.
 inline std::string CarriedOutAt() {
   return Trim(Sh(std::string("sed -n 's/^[0-9]* [0-9]* -1 //p' ") + kLog).out);
+}
+
+// QUARRY_KILLS_EVERY: only every so many requests, for a short run; 1 by default.
+inline int Every() {
+  const char* const every = std::getenv("QUARRY_KILLS_EVERY");
+  return every == nullptr ? 1 : std::max(1, std::atoi(every));
 }
 
 }  // namespace quarry::vm::watched
