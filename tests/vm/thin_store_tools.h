@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 
 #include "tests/vm/fixture.h"
@@ -29,9 +30,16 @@ inline void RemoveStore() {
   EXPECT_TRUE(Eventually([&] {
     return (removed = Tool({"lvremove", "-ff", "-y", std::string(kGroup) + "/" + pool})).ok();
   })) << removed.err;
-  // LVM of this guest leaves the nodes of what it removes to udev, which is not there.
+  // LVM of this guest leaves the nodes of what it removes to udev, which is not there. A pool has a link
+  // until the first volume is made in it, and the next vgcreate refuses a group that has a folder in /dev.
   Tool({"dmsetup", "mknodes"});
   Tool({"vgmknodes", kGroup});
+  const std::filesystem::path link = std::filesystem::path("/dev") / kGroup / pool;
+  if (std::filesystem::is_symlink(link) && !std::filesystem::exists(link)) {
+    std::filesystem::remove(link);
+    std::error_code not_empty;
+    std::filesystem::remove(link.parent_path(), not_empty);
+  }
 }
 
 }  // namespace quarry::vm
