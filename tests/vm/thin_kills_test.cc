@@ -30,7 +30,7 @@ class ThinKillsTest : public ThinStoresTest, public testing::WithParamInterface<
     ThinStoresTest::SetUp();
     watched::Disarm();
     watched::Begin();
-    ASSERT_NO_FATAL_FAILURE(StartWith("raid1"));
+    ASSERT_NO_FATAL_FAILURE(Start());
     for (const char* const name : {"one", "two"}) {
       volumes_.push_back(Make(name, 8 * kMi));
       ASSERT_FALSE(HasFailure());
@@ -50,6 +50,7 @@ class ThinKillsTest : public ThinStoresTest, public testing::WithParamInterface<
     ThinStoresTest::TearDown();
   }
 
+  virtual void Start() { StartWith("raid1"); }
   // Starts quarryd again if it was killed.
   void AfterAKill() {
     ++kills_;
@@ -59,7 +60,7 @@ class ThinKillsTest : public ThinStoresTest, public testing::WithParamInterface<
     if (GetParam() == Killed::kQuarrydToo || killed.ends_with("@ quarryd")) {
       ++restarts_;
       ASSERT_TRUE(Eventually([this] { return !quarryd().Running(); }, 20)) << "it outlived the kill";
-      ASSERT_NO_FATAL_FAILURE(StartWith("raid1"));
+      ASSERT_NO_FATAL_FAILURE(Start());
       EXPECT_FALSE(AnySuspended());
     }
   }
@@ -241,7 +242,7 @@ TEST_P(ThinKillsTest, AListOfChangedBlocksIsRightAtEachRequest) {
 class GrowthKillsTest : public ThinKillsTest {
  protected:
   static constexpr int64_t kExtent = 4 * kMi;
-  GrowthKillsTest() : ThinKillsTest(480 * kMi) {}
+  explicit GrowthKillsTest(int64_t most = 480 * kMi) : ThinKillsTest(most) {}
 
   // A killed growth that did not commit leaves no data of its size: LVM takes its extents for free.
   void CheckVolumes() override {
@@ -280,10 +281,99 @@ TEST_P(GrowthKillsTest, AGrowthIsWholeAtEachRequest) {
   EXPECT_OK(client().Delete(other.volume_id()));
 }
 
+// As above, with data of type raid5, while the array is at the sync of what the growth adds. An array whose
+// legs are taken from below the sync fails them all, and every access with them.
+class SyncKillsTest : public GrowthKillsTest {
+ protected:
+  SyncKillsTest() : GrowthKillsTest(720 * kMi) {}
+
+  void Start() override { StartWith("raid5", "600", {{"QUARRY_REBUILD_RATE", "1MiB"}}); }
+
+  void CheckVolumes() override {
+    GrowthKillsTest::CheckVolumes();
+    ExpectAllLegs();
+  }
+  static void ExpectAllLegs() {
+    const std::string arrays = Sh("dmsetup status --target raid").out;
+    EXPECT_FALSE(Sh("dmsetup status --target raid | awk '{print $7}' | grep -q D").ok()) << arrays;
+    EXPECT_EQ(Sh("dmesg | grep 'Disk failure on'").out, "") << arrays;
+  }
+  static bool IsInSync() {
+    return Sh("dmsetup status --target raid | awk '{split($8, part, \"/\"); if (part[1] != part[2]) exit 1}'")
+        .ok();
+  }
+};
+
+TEST_P(SyncKillsTest, AGrowthLosesNoLegAtEachRequest) {
+  const v1::Volume other = Make("other", kStoreSize - 16 * kMi);
+  int64_t size = 8 * kMi;
+  ForEach([&](int nth) {
+    EXPECT_TRUE(Eventually([] { return IsInSync(); }, 120)) << Sh("dmsetup status").out;
+    size += 2 * kExtent;
+    return KillAt(
+        nth, [&] { return client().Expand(ids_[0], size).status; }, [&] { return SizeOf(ids_[0]) == size; });
+  });
+  EXPECT_OK(client().Delete(other.volume_id()));
+}
+
+// The same with a volume of its own, outside of the store.
+class VolumeKillsTest : public SyncKillsTest {
+ protected:
+  void SetUp() override {
+    SyncKillsTest::SetUp();
+    volume_ = MustCreate({"thick", TypeParameters("raid5"), BlockCapability(), size_});
+    ASSERT_FALSE(HasFailure());
+    ASSERT_OK(WritePattern(Publish(volume_, "thick"), 5, kLength));
+  }
+  void TearDown() override {
+    if (!HasFailure()) {
+      End(volume_, "thick");
+    }
+    SyncKillsTest::TearDown();
+  }
+  void CheckVolumes() override {
+    SyncKillsTest::CheckVolumes();
+    const auto in_kernel = [&] { return Trim(Sh("blockdev --getsz " + TargetPath("thick")).out); };
+    const auto in_text = [&] {
+      return Trim(Sh("lvs --noheadings --nosuffix --units s -o lv_size vg/" + LvOf(volume_)).out);
+    };
+    EXPECT_TRUE(Eventually([&] { return in_kernel() == in_text(); }, 60))
+        << in_kernel() << " and " << in_text() << " sectors" << quarryd().Log();
+    EXPECT_OK(CheckPattern(TargetPath("thick"), 5, kLength));
+    EXPECT_OK(WritePattern(TargetPath("thick"), 5, 1 << 20)) << "it can be written";
+  }
+
+  int64_t size_ = 16 * kMi;
+  v1::Volume volume_;
+};
+
+TEST_P(VolumeKillsTest, AGrowthLosesNoLegAtEachRequest) {
+  ForEach([&](int nth) {
+    EXPECT_TRUE(Eventually([] { return IsInSync(); }, 120)) << Sh("dmsetup status").out;
+    // In turns: the size of a repeated call, and another one.
+    size_ += 4 * kExtent;
+    const int64_t smaller = size_ - 2 * kExtent;
+    int tries = nth % 2;
+    const bool more = KillAt(
+        nth, [&] { return client().Expand(volume_.volume_id(), tries++ == 0 ? smaller : size_).status; },
+        [&] { return SizeOf(volume_.volume_id()) >= smaller; });
+    EXPECT_OK(client().Expand(volume_.volume_id(), size_));
+    const auto last = static_cast<uint64_t>(size_ - kExtent);
+    EXPECT_OK(WritePattern(TargetPath("thick"), 7, kExtent, last));
+    EXPECT_OK(CheckPattern(TargetPath("thick"), 7, kExtent, last));
+    CheckVolumes();
+    return more;
+  });
+}
+
 std::string NameOf(const testing::TestParamInfo<Killed>& tested) {
   return tested.param == Killed::kOneProcess ? "one_process" : "quarryd_too";
 }
 INSTANTIATE_TEST_SUITE_P(Each, ThinKillsTest, testing::Values(Killed::kOneProcess, Killed::kQuarrydToo),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(Each, VolumeKillsTest, testing::Values(Killed::kOneProcess, Killed::kQuarrydToo),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(Each, SyncKillsTest, testing::Values(Killed::kOneProcess, Killed::kQuarrydToo),
                          NameOf);
 INSTANTIATE_TEST_SUITE_P(Each, GrowthKillsTest, testing::Values(Killed::kOneProcess, Killed::kQuarrydToo),
                          NameOf);

@@ -321,9 +321,11 @@ Status ReconcileDevices(Parts& parts, const Catalog& catalog, const Call& call) 
                                                                     : volume);
     }
   }
-  // What fails here fails again below, with a line in the log.
   for (const Store& store : catalog.stores) {
-    (void)PrepareResume(group, *store.lv, parts.node.world, call);
+    if (const auto ready = PrepareReload(group, *store.lv, parts.node.world, call); !ready.has_value()) {
+      parts.node.log.Warning("a killed command has left devices of a thin store that cannot be put right now",
+                             {{"group", group.name}, {"error", ready.error().message()}});
+    }
   }
   RemoveStrayDevices(parts, group.name, std::move(strays), call);
   parts.node.world.dm.RemoveStaleNodes(
@@ -345,9 +347,7 @@ Status ReconcileDevices(Parts& parts, const Catalog& catalog, const Call& call) 
     }
   }
   for (const std::string& name : Overreaching(parts, catalog)) {
-    // The first puts tables that wait into use, the second those of the metadata.
-    const lvm::RefreshLvs refresh{group.name, {name}};
-    const auto loaded = Execute({refresh, refresh}, parts.node.world, call);
+    const auto loaded = Execute({lvm::RefreshLvs{group.name, {name}}}, parts.node.world, call);
     parts.node.log.Warning(
         loaded.has_value()
             ? "a volume's device mapped extents that are not the volume's: its table was loaded again"

@@ -88,11 +88,13 @@ Status VerifyLegs(const VerifyLegsAction& a, const World& world, const Call& cal
 }
 
 // Whether LVM may reload the table of this volume, as it does for every change of the volume
-// (stopped_array.h).
-Status MayReload(const lvm::VolumeGroup& group, const std::string& name, const World& world) {
+// (stopped_array.h). What a killed command left of the volume is made ready for that: true, something was
+// left (left_suspended.h).
+Result<bool> MayReload(const lvm::VolumeGroup& group, const std::string& name, const World& world,
+                       const Call& call) {
   const lvm::LogicalVolume* const lv = group.FindLv(name);
   if (lv == nullptr) {
-    return Ok();
+    return false;
   }
   // LVM reloads the whole stack of a pool, and of a volume in it.
   const lvm::LogicalVolume* const pool = lv->pool.empty() ? lv : group.FindLv(lv->pool);
@@ -105,7 +107,7 @@ Status MayReload(const lvm::VolumeGroup& group, const std::string& name, const W
     QUARRY_ASSIGN(const auto raid, world.dm.Raid(DmUuidOf(group, *array)));
     QUARRY_TRY(raid.has_value() ? MayTakeBack(group, *array, *raid, world.raid_legs) : Ok());
   }
-  return Ok();
+  return PrepareReload(group, *lv, world, call);
 }
 
 Result<bool> IsSuspended(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world);
@@ -114,30 +116,24 @@ Status ActivateNow(const ActivateAction& a, const World& world, const Call& call
 template <typename Verb>
 Status Reload(Verb verb, const World& world, const Call& call);
 
-// After a command that failed on a store's pool, perhaps killed. No access to the store's volumes waits until
-// the next repair. And what it had loaded and not committed goes: its data would use extents that are free.
-void RestoreStore(const lvm::VolumeGroup& before, const std::string& name, Code why, const World& world,
-                  const Call& call) {
-  const lvm::LogicalVolume* const lv = before.FindLv(name);
-  if (lv == nullptr || !lvm::PartsOfPool(before, *lv).has_value()) {
-    return;
-  }
-  const std::string& group = before.name;
+// After a command that failed, perhaps killed. No access to the volume, or to the volumes of the store, waits
+// until the next repair. And what it had loaded and not committed goes: it would use extents that are free.
+void Restore(const std::string& group, const std::string& name, Code why, const World& world,
+             const Call& call) {
   constexpr std::chrono::seconds kLimit{20};
   Call limited = CallWithin(kLimit);
   limited.stop = call.stop;
   const auto now = world.lvm.Read(group, limited);
-  const lvm::LogicalVolume* const pool = now.has_value() ? (*now)->FindLv(name) : nullptr;
-  if (pool == nullptr || !lvm::PartsOfPool(**now, *pool).has_value()) {
+  const lvm::LogicalVolume* const lv = now.has_value() ? (*now)->FindLv(name) : nullptr;
+  if (lv == nullptr) {
     return;
   }
-  if (IsSuspended(**now, *pool, world).value_or(true)) {
+  if (IsSuspended(**now, *lv, world).value_or(true)) {
     (void)ActivateNow({.group = group, .names = {name}}, world, limited);
   } else if (why == Code::kUnavailable || why == Code::kTimeout || why == Code::kCancelled) {
-    (void)PrepareResume(**now, *pool, world, limited);
-    // The first puts a part's table that waits into use, the second that of the metadata.
-    (void)Reload(lvm::RefreshLvs{group, {name}}, world, limited);
-    (void)Reload(lvm::RefreshLvs{group, {name}}, world, limited);
+    if (PrepareReload(**now, *lv, world, limited).value_or(false)) {
+      (void)Reload(lvm::RefreshLvs{group, {name}}, world, limited);
+    }
   }
 }
 
@@ -150,11 +146,11 @@ Status Reload(Verb verb, const World& world, const Call& call) {
   if constexpr (requires { verb.names; }) {
     Status refused = Ok();
     std::erase_if(verb.names, [&](const std::string& name) {
-      Status may = MayReload(*now, name, world);
+      auto may = MayReload(*now, name, world, call);
       if (may.has_value()) {
         return false;
       }
-      refused = std::move(may);
+      refused = std::move(may.error());
       return true;
     });
     if (!verb.names.empty()) {
@@ -162,10 +158,17 @@ Status Reload(Verb verb, const World& world, const Call& call) {
     }
     return refused;
   } else {
-    QUARRY_TRY(MayReload(*now, verb.name, world));
+    QUARRY_ASSIGN(const bool is_left, MayReload(*now, verb.name, world, call));
+    // Otherwise an array that has the size already would not sync the extents that it gets instead.
+    if (is_left && !lvm::IsThinPartName(verb.name)) {
+      const lvm::LogicalVolume* const lv = now->FindLv(verb.name);
+      QUARRY_ASSIGN(const bool is_suspended, IsSuspended(*now, *lv, world));
+      QUARRY_TRY(is_suspended ? ActivateNow({.group = verb.group, .names = {verb.name}}, world, call)
+                              : world.lvm.Apply(lvm::RefreshLvs{verb.group, {verb.name}}, call));
+    }
     Status done = world.lvm.Apply(verb, call);
     if (!done.has_value()) {
-      RestoreStore(*now, verb.name, done.error().code(), world, call);
+      Restore(verb.group, verb.name, done.error().code(), world, call);
     }
     return done;
   }
@@ -236,9 +239,7 @@ Status ActivateNow(const ActivateAction& a, const World& world, const Call& call
     QUARRY_ASSIGN(const bool is_suspended, IsSuspended(*group, *lv, world));
     if (is_suspended) {
       suspended.push_back(name);
-      if (pool != nullptr && lvm::PartsOfPool(*group, *pool).has_value()) {
-        QUARRY_TRY(PrepareResume(*group, *pool, world, call));
-      }
+      QUARRY_TRY(PrepareReload(*group, *lv, world, call));
     }
     if (!lv->IsRaid()) {
       continue;

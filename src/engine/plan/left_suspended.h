@@ -1,5 +1,7 @@
-// Thin stores that a killed command of LVM left suspended.
+// Volumes and thin stores that a killed command of LVM left suspended, or with tables that wait.
 #pragma once
+
+#include <string>
 
 #include "base/call.h"
 #include "base/result.h"
@@ -8,21 +10,26 @@
 
 namespace quarry::engine {
 
-// Makes ready for LVM's activation, which resumes, what a killed command left of the store whose pool is
-// `pool`. LVM grows a store from the bottom, so the parts may be live with their new size while larger tables
-// wait above them, and it suspends the store from the top.
+// Makes ready for LVM's next command on `lv`, which reloads tables or resumes, what a killed command left of
+// it and, for a thin pool or a volume in one, of the pool. LVM does not load a table where one waits already:
+// its resume would put into use the one that waits, of whatever size and with whatever legs. And it grows a
+// volume from the bottom, so after a growth that did not commit, legs are live with a size that LVM's next
+// command takes from them.
 //
-// - Tables that wait for the pool are dropped. Activation loads the parts as the metadata say, but not what
-//   waits already, and the kernel refuses to resume the pool with a larger table than its data. Tables of
-//   parts stay: dropping that of a RAID device writes to its legs.
-// - Legs of the parts are resumed with the tables that they have. Activation may have to load the table of a
-//   RAID device, and the kernel then reads the superblocks on the legs: LVM would wait for itself, with the
-//   group's lock. The RAID device itself stays suspended, so nothing else reaches the legs.
+// - Tables that wait are dropped, so none that was not committed is ever used.
+// - Legs are resumed before that with the tables that they have. Dropping a table of a RAID device writes to
+//   them, and loading one reads from them: LVM would wait for itself, with the group's lock.
+// - A RAID device below a suspended pool is suspended. If it has the size of a growth that did not commit, it
+//   syncs that. Activation would take the extents from its legs first, and the array would fail each leg on
+//   which the sync meets the end. Activation resumes it. A table that waits for a thin volume stays then: to
+//   load another, the kernel reads the pool's metadata.
 //
 // Nothing is done while a command changes the group: it may be its own work. Waits for the command, within
-// limits. OK if no leg is suspended any more: if a table still waits, the activation fails and says so.
-// Otherwise LVM must not run: kUnavailable, errors of LvmApi::Hold and of DmApi.
-Status PrepareResume(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool, const World& world,
-                     const Call& call);
+// limits, and for disks. False: nothing was left. True: something was, and LVM can go on; a refresh, or an
+// activation of what is suspended and a refresh, gives all devices the tables of LVM's text. Otherwise LVM
+// must not run: kUnavailable, also if a disk of the group is silent; errors of LvmApi::Hold, DmApi and
+// MountApi.
+Result<bool> PrepareReload(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world,
+                           const Call& call);
 
 }  // namespace quarry::engine

@@ -241,8 +241,8 @@ TEST_F(ThinStoreTest, WhatAKilledLvmLeftSuspendedIsResumed) {
   ASSERT_TRUE((*dm_.Find(pool)).has_value());
   const std::string above = lvm::DmUuidAbovePool(PoolUuid());
   dm_.AddDevice(above, "vg0-above", kExtent);
-  // The table that waits is gone before the resume. That of a part stays: dropping it may wait for a disk.
-  // Legs run before LVM reads what is on them.
+  // The table that waits is gone before the resume. That of a part is in use: dropping it may wait for a
+  // disk. Legs run before LVM reads what is on them, and the part does not.
   const std::string data = Now().parts.front().DmUuid();
   const std::vector<std::string> legs = Now().parts.front().DmUuids();
   for (const std::string& leg : legs) {
@@ -251,8 +251,11 @@ TEST_F(ThinStoreTest, WhatAKilledLvmLeftSuspendedIsResumed) {
   std::vector<std::string> calls;
   const auto look = [&](const std::string& method) {
     if (method != "Read") {
-      calls.push_back(method + ((*dm_.Find(pool))->waiting_table ? " with the table" : "") +
-                      ((*dm_.Find(legs.back()))->suspended ? " on a suspended leg" : ""));
+      calls.push_back(
+          method + ((*dm_.Find(pool))->waiting_table ? " with the table" : "") +
+          ((*dm_.Find(data))->waiting_table ? " with the table of a part" : "") +
+          ((*dm_.Find(data))->suspended || !(*dm_.Find(pool))->suspended ? "" : " below a part that runs") +
+          ((*dm_.Find(legs.back()))->suspended ? " on a suspended leg" : ""));
     }
   };
   const auto leave = [&] {
@@ -282,7 +285,8 @@ TEST_F(ThinStoreTest, WhatAKilledLvmLeftSuspendedIsResumed) {
   ASSERT_TRUE(engine_->upkeep().Repair(RepairCause::kDisks, Soon()).has_value());
   dm_.faults.Clear();
   lvm_.SetOnCall({});
-  EXPECT_FALSE((*dm_.Find(pool))->suspended) << "the activation was tried all the same";
+  EXPECT_EQ(std::ranges::count_if(calls, [](const auto& one) { return one.starts_with("Activate"); }), 0)
+      << "LVM would use the table that waits";
 
   leave();
   lvm_.before.FailAlways("Hold", Error(Code::kUnavailable, "the headers prove nothing"));
@@ -295,13 +299,25 @@ TEST_F(ThinStoreTest, WhatAKilledLvmLeftSuspendedIsResumed) {
 
 // Its data may be larger already in the kernel than LVM knows.
 TEST_F(ThinStoreTest, AKilledGrowthLeavesTheTablesOfTheMetadata) {
+  const std::string data = Now().parts.front().DmUuid();
+  const Bytes size = Now().parts.front().lv->size;
+  dm_.AddDevice(data, "vg0-data", size);
   int refreshed = 0;
-  lvm_.SetOnCall([&](const std::string& method) { refreshed += method == "Refresh" ? 1 : 0; });
+  const auto set_size = [&](Bytes now) { EXPECT_TRUE(dm_.SetSize(data, now).has_value()); };
+  lvm_.SetOnCall([&](const std::string& method) {
+    if (method == "Extend") {
+      set_size(size + kExtent);
+    } else if (method == "Refresh") {
+      ++refreshed;
+      set_size(size);
+    }
+  });
   lvm_.before.FailAlways("Extend", Error(Code::kUnavailable, "killed by signal 9"));
   stores_.front().size = {50 * kExtent.value};
   Restart();
   EXPECT_GT(refreshed, 0);
   refreshed = 0;
+  lvm_.SetOnCall([&](const std::string& method) { refreshed += method == "Refresh" ? 1 : 0; });
   lvm_.before.Clear();
   lvm_.before.FailAlways("Extend", Error(Code::kNoSpace, "no"));
   Restart();
