@@ -147,7 +147,8 @@ class DmApi {
   // not suspended. kNotFound: not active. DM_DEV_SUSPEND.
   virtual Status Resume(const std::string& uuid) = 0;
 
-  // Drops a loaded table that waits for a resume. OK if none waits. kNotFound: not active. DM_TABLE_CLEAR.
+  // Drops a loaded table that waits for a resume, and its size (DmControl::SetSizeOfArray). OK if none waits.
+  // kNotFound: not active. Waits for the legs of a RAID device. DM_TABLE_CLEAR.
   virtual Status DropWaitingTable(const std::string& uuid) = 0;
 
   // Whether the running kernel has, or can load, this target ("raid", "striped", "linear"):

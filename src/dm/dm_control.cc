@@ -3,11 +3,13 @@
 #include <fcntl.h>
 #include <linux/dm-ioctl.h>
 #include <sys/ioctl.h>
+#include <sys/sysmacros.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <fstream>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -20,6 +22,8 @@ namespace quarry::dm {
 namespace {
 
 constexpr const char* kControl = "/dev/mapper/control";
+// A pool, a thin device or an array has one short line. The kernel leaves out lines that do not fit.
+constexpr size_t kRoomForLine = 16384;
 
 // One request and its answer: the kernel's header, and behind it data both ways.
 class Request {
@@ -82,9 +86,7 @@ Result<DmControl> DmControl::Open() {
 }
 
 Result<std::optional<DmControl::Line>> DmControl::Status(const std::string& uuid) const {
-  // A pool or a thin device has one short line. The kernel leaves out lines that do not fit.
-  constexpr size_t kRoom = 16384;
-  Request request(uuid, DM_NOFLUSH_FLAG, kRoom);
+  Request request(uuid, DM_NOFLUSH_FLAG, kRoomForLine);
   if (const int failure = request.Send(control_.get(), DM_TABLE_STATUS); failure != 0) {
     return failure == ENXIO ? Result<std::optional<Line>>(std::nullopt)
                             : ErrnoError(fmt::format("asking for the state of device {}", uuid), failure)
@@ -122,6 +124,35 @@ int DmControl::Resume(const std::string& uuid) const {
 
 int DmControl::DropWaitingTable(const std::string& uuid) const {
   return Request(uuid, 0, 0).Send(control_.get(), DM_TABLE_CLEAR);
+}
+
+int DmControl::SetSizeOfArray(const std::string& uuid) const {
+  Request current(uuid, DM_NOFLUSH_FLAG | DM_STATUS_TABLE_FLAG, kRoomForLine);
+  if (const int failure = current.Send(control_.get(), DM_TABLE_STATUS); failure != 0) {
+    return failure;
+  }
+  const dm_ioctl& answer = current.header();
+  const std::string_view data = current.Answer();
+  dm_target_spec target;
+  constexpr uint32_t kNotNow = DM_BUFFER_FULL_FLAG | DM_SUSPEND_FLAG;
+  if (answer.target_count != 1 || (answer.flags & kNotNow) != 0 || data.size() <= sizeof target) {
+    return 0;
+  }
+  std::memcpy(&target, data.data(), sizeof target);
+  uint64_t sectors = 0;
+  std::ifstream(fmt::format("/sys/dev/block/{}:{}/size", major(answer.dev), minor(answer.dev))) >> sectors;
+  if (TextIn(target.target_type) != "raid" || sectors == 0 || sectors == target.length) {
+    return 0;
+  }
+  std::string parameters(data.substr(sizeof target));
+  parameters.resize(std::min(parameters.size(), parameters.find('\0')));
+  Request load(uuid, answer.flags & DM_READONLY_FLAG, sizeof target + parameters.size() + 1);
+  load.header().target_count = 1;
+  target.next = 0;
+  std::memcpy(load.data(), &target, sizeof target);
+  std::memcpy(load.data() + sizeof target, parameters.c_str(), parameters.size() + 1);
+  const int failure = load.Send(control_.get(), DM_TABLE_LOAD);
+  return failure != 0 ? failure : Resume(uuid);
 }
 
 }  // namespace quarry::dm

@@ -7,7 +7,8 @@
 // - a message to a thin pool: the commit of the pool's metadata, to its metadata and data devices;
 // - the status of a thin pool or thin device, even without a flush: a commit in progress, because both take
 //   the lock of the metadata;
-// - a suspend: I/O in flight, and the write-back of the file system.
+// - a suspend: I/O in flight, and the write-back of the file system;
+// - a table of a RAID device that is loaded or dropped: its legs.
 //
 // A thread that waits cannot be interrupted if the disk does not answer.
 #pragma once
@@ -39,6 +40,12 @@ class DmControl {
   int Suspend(const std::string& uuid, FileSystemLock lock) const;
   int Resume(const std::string& uuid) const;
   int DropWaitingTable(const std::string& uuid) const;
+  // Gives a RAID device the size of its current table. The kernel gives it that of a table which is only
+  // loaded (Linux 6.12 does, 6.1 does not), and it stays when that table is dropped: accesses above the
+  // current table fail. The size is set again when tables are exchanged, so the current one is loaded once
+  // more and used. 0, without effect: the size is right, or no RAID device, or it is suspended: its legs may
+  // be shorter than its table.
+  int SetSizeOfArray(const std::string& uuid) const;
 
  private:
   explicit DmControl(UniqueFd control) : control_(std::move(control)) {}

@@ -123,7 +123,8 @@ Status DmKernel::Resume(const std::string& uuid) {
 Status DmKernel::DropWaitingTable(const std::string& uuid) {
   QUARRY_TRY(Check(uuid));
   QUARRY_ASSIGN(const DmControl control, DmControl::Open());
-  return Answer(control.DropWaitingTable(uuid), uuid, "dropping the table that waits for device");
+  QUARRY_TRY(Answer(control.DropWaitingTable(uuid), uuid, "dropping the table that waits for device"));
+  return Answer(control.SetSizeOfArray(uuid), uuid, "using the table again of device");
 }
 
 }  // namespace quarry::dm

@@ -70,7 +70,7 @@ class Looker {
       QUARRY_TRY(LookAbove(uuid));
       uuid = below->uuid;
     }
-    QUARRY_TRY(CompareSize(uuid, lv.size));
+    QUARRY_ASSIGN(const bool is_too_large, IsLarger(uuid, lv.size));
     if (!lv.IsRaid()) {
       QUARRY_TRY(LookAbove(uuid));
       return Ok();
@@ -81,7 +81,8 @@ class Looker {
       }
     }
     QUARRY_ASSIGN(const auto own, world_.dm.Find(uuid));
-    if (own.has_value() && own->has_table && own->waiting_table) {
+    // Or it has only the size of a table that was dropped, which dropping mends.
+    if (own.has_value() && own->has_table && (own->waiting_table || is_too_large)) {
       left_.arrays.push_back(uuid);
     }
     if (own.has_value() && own->has_table && !own->suspended && below_suspended) {
@@ -96,16 +97,19 @@ class Looker {
     }
     const auto leg = std::ranges::find_if(
         group_.lvs, [&](const lvm::LogicalVolume& lv) { return lvm::IsDmUuidOf(uuid, lv.uuid); });
-    return leg == group_.lvs.end() ? Ok() : CompareSize(uuid, leg->size);
+    if (leg != group_.lvs.end()) {
+      QUARRY_TRY(IsLarger(uuid, leg->size));
+    }
+    return Ok();
   }
-  Status CompareSize(const std::string& uuid, Bytes size) {
+  Result<bool> IsLarger(const std::string& uuid, Bytes size) {
     const auto device = world_.dm.Open(uuid, O_RDONLY);
     if (!device.has_value()) {
-      return Ok();  // not active, or without a table
+      return false;  // not active, or without a table
     }
     QUARRY_ASSIGN(const Bytes now, world_.mount.DeviceSize(device->get()));
     left_.too_large = left_.too_large || now > size;
-    return Ok();
+    return now > size;
   }
 
   const lvm::VolumeGroup& group_;
