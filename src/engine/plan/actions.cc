@@ -87,6 +87,12 @@ Status VerifyLegs(const VerifyLegsAction& a, const World& world, const Call& cal
   return Ok();
 }
 
+// LVM activates and refreshes a pool as a whole, not its parts.
+const lvm::LogicalVolume& WholeOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv) {
+  const lvm::LogicalVolume* const pool = lvm::PoolOfPart(group, lv);
+  return pool == nullptr ? lv : *pool;
+}
+
 // Whether LVM may reload the table of this volume, as it does for every change of the volume
 // (stopped_array.h). What a killed command left of the volume is made ready for that: true, something was
 // left (left_suspended.h).
@@ -107,7 +113,7 @@ Result<bool> MayReload(const lvm::VolumeGroup& group, const std::string& name, c
     QUARRY_ASSIGN(const auto raid, world.dm.Raid(DmUuidOf(group, *array)));
     QUARRY_TRY(raid.has_value() ? MayTakeBack(group, *array, *raid, world.raid_legs) : Ok());
   }
-  return PrepareReload(group, *lv, world, call);
+  return PrepareReload(group, WholeOf(group, *lv), world, call);
 }
 
 Result<bool> IsSuspended(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world);
@@ -124,15 +130,16 @@ void Restore(const std::string& group, const std::string& name, Code why, const 
   Call limited = CallWithin(kLimit);
   limited.stop = call.stop;
   const auto now = world.lvm.Read(group, limited);
-  const lvm::LogicalVolume* const lv = now.has_value() ? (*now)->FindLv(name) : nullptr;
-  if (lv == nullptr) {
+  const lvm::LogicalVolume* const named = now.has_value() ? (*now)->FindLv(name) : nullptr;
+  if (named == nullptr) {
     return;
   }
-  if (IsSuspended(**now, *lv, world).value_or(true)) {
-    (void)ActivateNow({.group = group, .names = {name}}, world, limited);
+  const lvm::LogicalVolume& lv = WholeOf(**now, *named);
+  if (IsSuspended(**now, lv, world).value_or(true)) {
+    (void)ActivateNow({.group = group, .names = {lv.name}}, world, limited);
   } else if (why == Code::kUnavailable || why == Code::kTimeout || why == Code::kCancelled) {
-    if (PrepareReload(**now, *lv, world, limited).value_or(false)) {
-      (void)Reload(lvm::RefreshLvs{group, {name}}, world, limited);
+    if (PrepareReload(**now, lv, world, limited).value_or(false)) {
+      (void)Reload(lvm::RefreshLvs{group, {lv.name}}, world, limited);
     }
   }
 }
@@ -160,11 +167,11 @@ Status Reload(Verb verb, const World& world, const Call& call) {
   } else {
     QUARRY_ASSIGN(const bool is_left, MayReload(*now, verb.name, world, call));
     // Otherwise an array that has the size already would not sync the extents that it gets instead.
-    if (is_left && !lvm::IsThinPartName(verb.name)) {
-      const lvm::LogicalVolume* const lv = now->FindLv(verb.name);
-      QUARRY_ASSIGN(const bool is_suspended, IsSuspended(*now, *lv, world));
-      QUARRY_TRY(is_suspended ? ActivateNow({.group = verb.group, .names = {verb.name}}, world, call)
-                              : world.lvm.Apply(lvm::RefreshLvs{verb.group, {verb.name}}, call));
+    if (is_left) {
+      const lvm::LogicalVolume& lv = WholeOf(*now, *now->FindLv(verb.name));
+      QUARRY_ASSIGN(const bool is_suspended, IsSuspended(*now, lv, world));
+      QUARRY_TRY(is_suspended ? ActivateNow({.group = verb.group, .names = {lv.name}}, world, call)
+                              : world.lvm.Apply(lvm::RefreshLvs{verb.group, {lv.name}}, call));
     }
     Status done = world.lvm.Apply(verb, call);
     if (!done.has_value()) {

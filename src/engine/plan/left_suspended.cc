@@ -23,7 +23,7 @@ struct Left {
   std::vector<std::string> waiting;    // devices without legs, and legs, whose table is dropped
   std::vector<std::string> suspended;  // legs
   std::vector<std::string> arrays;     // RAID devices whose table is dropped
-  std::vector<std::string> running;    // RAID devices below a suspended pool
+  std::vector<std::string> running;    // RAID devices below a suspended pool, larger than LVM's text says
   bool too_large = false;              // a device is larger than LVM's text says
   bool TouchesArrays() const { return !suspended.empty() || !arrays.empty() || !running.empty(); }
   bool Nothing() const { return waiting.empty() && !TouchesArrays() && !too_large; }
@@ -42,9 +42,10 @@ class Looker {
       return left_;
     }
     const std::string uuid = lvm::DmUuid(group_.uuid, pool->uuid);
-    QUARRY_TRY(LookAbove(lvm::DmUuidAbovePool(uuid)));
+    QUARRY_TRY(LookAt(lvm::DmUuidAbovePool(uuid), left_.waiting));
     // While the pool itself goes on, its commits need the parts.
-    QUARRY_ASSIGN(const bool is_suspended, LookAbove(lvm::DmUuidOfPool(uuid)));
+    QUARRY_ASSIGN(const auto own, LookAt(lvm::DmUuidOfPool(uuid), left_.waiting));
+    const bool is_suspended = own.has_value() && own->suspended;
     QUARRY_TRY(LookAtVolume(*parts->data, is_suspended));
     QUARRY_TRY(LookAtVolume(*parts->metadata, is_suspended));
     if (pool != &lv && !is_suspended) {
@@ -54,53 +55,67 @@ class Looker {
   }
 
  private:
-  // At a device that is no RAID device. Whether it is suspended.
-  Result<bool> LookAbove(const std::string& uuid) {
-    QUARRY_ASSIGN(const auto found, world_.dm.Find(uuid));
-    if (found.has_value() && found->waiting_table && found->has_table) {
-      left_.waiting.push_back(uuid);
+  // If a table waits for the device, notes it in `list`. nullopt: not active, or without a table.
+  Result<std::optional<dm::Device>> LookAt(const std::string& uuid, std::vector<std::string>& list) {
+    QUARRY_ASSIGN(auto found, world_.dm.Find(uuid));
+    if (!found.has_value() || !found->has_table) {
+      return std::optional<dm::Device>();
     }
-    return found.has_value() && found->suspended;
+    if (found->waiting_table) {
+      list.push_back(uuid);
+    }
+    return found;
   }
   Status LookAtVolume(const lvm::LogicalVolume& lv, bool below_suspended) {
-    std::string uuid = DmUuidOf(group_, lv);
+    const std::vector<std::string> devices = DmUuids(group_, lv);
+    std::string uuid = devices.front();
+    // Tables of a pvmove that was committed belong together, and this does not know those below the volume.
+    std::vector<std::string> kept;
+    const bool is_moving = IsMoving(lv);
+    const auto among = [&](std::vector<std::string>& list) -> std::vector<std::string>& {
+      return is_moving ? kept : list;
+    };
     // Below a snapshot of type COW the volume has another device.
     QUARRY_ASSIGN(const auto below, world_.dm.Find(lvm::DmUuidBelow(uuid)));
     if (below.has_value()) {
-      QUARRY_TRY(LookAbove(uuid));
+      QUARRY_TRY(LookAt(uuid, among(lv.IsRaid() ? left_.arrays : left_.waiting)));
       uuid = below->uuid;
     }
     QUARRY_ASSIGN(const bool is_too_large, IsLarger(uuid, lv.size));
     if (!lv.IsRaid()) {
-      QUARRY_TRY(LookAbove(uuid));
+      QUARRY_TRY(LookAt(uuid, among(left_.waiting)));
       return Ok();
     }
-    for (const std::string& leg : DmUuids(group_, lv)) {
-      if (leg != DmUuidOf(group_, lv)) {
-        QUARRY_TRY(LookAtLeg(leg));
+    for (size_t i = 1; i < devices.size(); ++i) {
+      QUARRY_ASSIGN(const auto leg, LookAt(devices[i], among(left_.waiting)));
+      if (leg.has_value() && leg->suspended && !(is_moving && leg->waiting_table)) {
+        left_.suspended.push_back(devices[i]);
+      }
+      const auto in_text = std::ranges::find_if(
+          group_.lvs, [&](const lvm::LogicalVolume& one) { return lvm::IsDmUuidOf(devices[i], one.uuid); });
+      if (in_text != group_.lvs.end()) {
+        QUARRY_TRY(IsLarger(devices[i], in_text->size));
       }
     }
-    QUARRY_ASSIGN(const auto own, world_.dm.Find(uuid));
-    // Or it has only the size of a table that was dropped, which dropping mends.
-    if (own.has_value() && own->has_table && (own->waiting_table || is_too_large)) {
-      left_.arrays.push_back(uuid);
-    }
-    if (own.has_value() && own->has_table && !own->suspended && below_suspended) {
-      left_.running.push_back(uuid);
+    QUARRY_ASSIGN(const auto own, LookAt(uuid, among(left_.arrays)));
+    if (own.has_value() && is_too_large) {
+      if (!own->waiting_table) {
+        left_.arrays.push_back(uuid);  // it may have only the size of a table that was dropped
+      }
+      if (below_suspended && !own->suspended) {
+        left_.running.push_back(uuid);
+      }
     }
     return Ok();
   }
-  Status LookAtLeg(const std::string& uuid) {
-    QUARRY_ASSIGN(const bool is_suspended, LookAbove(uuid));
-    if (is_suspended) {
-      left_.suspended.push_back(uuid);
-    }
-    const auto leg = std::ranges::find_if(
-        group_.lvs, [&](const lvm::LogicalVolume& lv) { return lvm::IsDmUuidOf(uuid, lv.uuid); });
-    if (leg != group_.lvs.end()) {
-      QUARRY_TRY(IsLarger(uuid, leg->size));
-    }
-    return Ok();
+  // Whether a pvmove is at work on the volume or one of its legs, as LVM's text has it.
+  bool IsMoving(const lvm::LogicalVolume& lv) const {
+    return std::ranges::any_of(lv.segments, [&](const lvm::Segment& segment) {
+      return std::ranges::any_of(segment.areas, [&](const lvm::SegmentArea& area) {
+        const lvm::LogicalVolume* const below = group_.FindLv(area.lv_name);
+        return below != nullptr && (lvm::IsPvmove(*below) || (lv.IsRaid() && IsMoving(*below)));
+      });
+    });
   }
   Result<bool> IsLarger(const std::string& uuid, Bytes size) {
     const auto device = world_.dm.Open(uuid, O_RDONLY);

@@ -16,18 +16,20 @@ namespace quarry::engine {
 // volume from the bottom, so after a growth that did not commit, legs are live with a size that LVM's next
 // command takes from them.
 //
-// - Tables that wait are dropped, so none that was not committed is ever used.
+// - Tables that wait are dropped, so none that was not committed is ever used; but not below a pvmove that
+//   was committed: it has tables of its own, which LVM uses together with these.
 // - Legs are resumed before that with the tables that they have. Dropping a table of a RAID device writes to
 //   them, and loading one reads from them: LVM would wait for itself, with the group's lock.
-// - A RAID device below a suspended pool is suspended. If it has the size of a growth that did not commit, it
-//   syncs that. Activation would take the extents from its legs first, and the array would fail each leg on
-//   which the sync meets the end. Activation resumes it. A table that waits for a thin volume stays then: to
-//   load another, the kernel reads the pool's metadata.
+// - A RAID device below a suspended pool that has the size of a growth that did not commit is suspended: it
+//   may be at the sync of that. Activation would take the extents from its legs first, and the array would
+//   fail each leg on which the sync meets the end. Activation resumes it. A table that waits for a thin
+//   volume stays then: to load another, the kernel reads the pool's metadata.
 //
-// Nothing is done while a command changes the group: it may be its own work. Waits for the command, within
-// limits, and for disks. False: nothing was left. True: something was, and LVM can go on; a refresh, or an
-// activation of what is suspended and a refresh, gives all devices the tables of LVM's text. Otherwise LVM
-// must not run: kUnavailable, also if a disk of the group is silent; errors of LvmApi::Hold, DmApi and
+// Nothing is done while a command changes the group: it may be its own work. (A hand-run `lvchange --refresh`
+// changes nothing for LVM. It loses at most its own tables, and with that its effect.) Waits for the command,
+// within limits, and for disks. False: nothing was left. True: something was, and LVM can go on; a refresh,
+// or an activation of what is suspended and a refresh, gives all devices the tables of LVM's text. Otherwise
+// LVM must not run: kUnavailable, also if a disk of the group is silent; errors of LvmApi::Hold, DmApi and
 // MountApi.
 Result<bool> PrepareReload(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world,
                            const Call& call);

@@ -263,6 +263,7 @@ TEST_F(ThinStoreTest, WhatAKilledLvmLeftSuspendedIsResumed) {
     dm_.LoadTable(pool);
     dm_.LoadTable(above);
     dm_.LoadTable(data);
+    EXPECT_TRUE(dm_.SetSize(data, Now().parts.front().lv->size + kExtent).has_value());
     dm_.SetSuspended(legs.back(), true);
     calls.clear();
     lvm_.SetOnCall(look);
