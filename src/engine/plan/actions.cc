@@ -198,8 +198,8 @@ Result<bool> IsSuspended(const lvm::VolumeGroup& group, const lvm::LogicalVolume
   std::vector<std::string> uuids = DmUuids(group, lv);
   const lvm::LogicalVolume* const pool = lv.pool.empty() ? &lv : group.FindLv(lv.pool);
   if (const auto parts = pool == nullptr ? std::nullopt : lvm::PartsOfPool(group, *pool); parts.has_value()) {
-    const std::string uuid = lvm::DmUuid(group.uuid, pool->uuid);
-    uuids.insert(uuids.end(), {lvm::DmUuidAbovePool(uuid), lvm::DmUuidOfPool(uuid)});
+    const std::vector<std::string> above = DmUuidsAboveParts(group, *pool);
+    uuids.insert(uuids.end(), above.begin(), above.end());
     for (const lvm::LogicalVolume* const part : {parts->data, parts->metadata}) {
       const std::vector<std::string> below = DmUuids(group, *part);
       uuids.insert(uuids.end(), below.begin(), below.end());

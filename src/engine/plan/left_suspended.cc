@@ -169,4 +169,9 @@ Result<bool> PrepareReload(const lvm::VolumeGroup& group, const lvm::LogicalVolu
   return !left.Nothing();
 }
 
+std::vector<std::string> DmUuidsAboveParts(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool) {
+  const std::string uuid = lvm::DmUuid(group.uuid, pool.uuid);
+  return {lvm::DmUuidAbovePool(uuid), lvm::DmUuidOfPool(uuid)};
+}
+
 }  // namespace quarry::engine

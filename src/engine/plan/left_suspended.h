@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/call.h"
 #include "base/result.h"
@@ -33,5 +34,8 @@ namespace quarry::engine {
 // MountApi.
 Result<bool> PrepareReload(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world,
                            const Call& call);
+
+// Device-mapper UUIDs of the devices of a thin pool above its parts, from the top.
+std::vector<std::string> DmUuidsAboveParts(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool);
 
 }  // namespace quarry::engine

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "engine/model/volume_health.h"
+#include "engine/plan/left_suspended.h"
 #include "engine/plan/plan_volume.h"
 #include "engine/raid/stopped_array.h"
-#include "lvm/names.h"
 #include "lvm/ownership.h"
 
 namespace quarry::engine {
@@ -14,23 +14,15 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The devices of the store's pool if the record is a part of a store; otherwise none.
-std::vector<std::string> PoolDevices(const Record& record) {
-  const lvm::LogicalVolume* const pool = lvm::PoolOfPart(*record.group, *record.lv);
-  if (pool == nullptr) {
-    return {};
-  }
-  const std::string uuid = lvm::DmUuid(record.group->uuid, pool->uuid);
-  return {lvm::DmUuidAbovePool(uuid), lvm::DmUuidOfPool(uuid)};
-}
-
 // Looks up the state of the volume's device, and whether it leads to a disk that the kernel no longer has.
 Status ObserveDevice(const Record& record, dm::DmApi& dm, VolumeObservation& out) {
   QUARRY_ASSIGN(const auto device, dm.Find(record.DmUuid()));
   out.view.active = device.has_value();
   out.view.suspended = device.has_value() && device->suspended;
   out.view.open = device.has_value() && device->open_count > 0;
-  for (const std::string& uuid : PoolDevices(record)) {
+  const lvm::LogicalVolume* const pool = lvm::PoolOfPart(*record.group, *record.lv);
+  for (const std::string& uuid :
+       pool == nullptr ? std::vector<std::string>() : DmUuidsAboveParts(*record.group, *pool)) {
     QUARRY_ASSIGN(const auto above, dm.Find(uuid));
     out.view.suspended = out.view.suspended || (above.has_value() && above->suspended);
   }

@@ -241,8 +241,8 @@ TEST_F(ThinStoreTest, WhatAKilledLvmLeftSuspendedIsResumed) {
   ASSERT_TRUE((*dm_.Find(pool)).has_value());
   const std::string above = lvm::DmUuidAbovePool(PoolUuid());
   dm_.AddDevice(above, "vg0-above", kExtent);
-  // The table that waits is gone before the resume. That of a part is in use: dropping it may wait for a
-  // disk. Legs run before LVM reads what is on them, and the part does not.
+  // The tables that wait are gone before the resume. Legs run before LVM reads what is on them, and the part,
+  // which is larger than LVM knows, does not.
   const std::string data = Now().parts.front().DmUuid();
   const std::vector<std::string> legs = Now().parts.front().DmUuids();
   for (const std::string& leg : legs) {
@@ -281,21 +281,20 @@ TEST_F(ThinStoreTest, WhatAKilledLvmLeftSuspendedIsResumed) {
   leave();
   Restart();
   check();
+  const auto check_not_activated = [&](const char* why) {
+    ASSERT_TRUE(engine_->upkeep().Repair(RepairCause::kDisks, Soon()).has_value());
+    dm_.faults.Clear();
+    lvm_.before.Clear();
+    lvm_.SetOnCall({});
+    EXPECT_EQ(std::ranges::count_if(calls, [](const auto& one) { return one.starts_with("Activate"); }), 0)
+        << why;
+  };
   leave();
   dm_.faults.FailAlways("DropWaitingTable", Error(Code::kUnavailable, "no"));
-  ASSERT_TRUE(engine_->upkeep().Repair(RepairCause::kDisks, Soon()).has_value());
-  dm_.faults.Clear();
-  lvm_.SetOnCall({});
-  EXPECT_EQ(std::ranges::count_if(calls, [](const auto& one) { return one.starts_with("Activate"); }), 0)
-      << "LVM would use the table that waits";
-
+  ASSERT_NO_FATAL_FAILURE(check_not_activated("LVM would use the table that waits"));
   leave();
   lvm_.before.FailAlways("Hold", Error(Code::kUnavailable, "the headers prove nothing"));
-  ASSERT_TRUE(engine_->upkeep().Repair(RepairCause::kDisks, Soon()).has_value());
-  lvm_.before.Clear();
-  lvm_.SetOnCall({});
-  EXPECT_EQ(std::ranges::count_if(calls, [](const auto& one) { return one.starts_with("Activate"); }), 0)
-      << "LVM would wait for the leg";
+  ASSERT_NO_FATAL_FAILURE(check_not_activated("LVM would wait for the leg"));
 }
 
 // Its data may be larger already in the kernel than LVM knows.
