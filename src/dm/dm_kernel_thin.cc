@@ -84,6 +84,10 @@ Status DmKernel::SendToPool(const std::string& uuid, const PoolMessage& message)
     return NoActivePool(message, uuid);
   }
   QUARRY_TRY(MaySend(message, *pool));
+  QUARRY_ASSIGN(const auto device, Find(pool->uuid));
+  if (device.has_value() && device->suspended) {
+    return PoolIsSuspended(message, *pool);
+  }
   if (const int failure = control.Message(pool->uuid, Text(message)); failure != 0) {
     return Refusal(message, *pool, failure);
   }

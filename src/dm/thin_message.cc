@@ -139,6 +139,12 @@ Error NoActivePool(const PoolMessage& message, const std::string& uuid) {
       fmt::format("sending '{}' to thin pool {}: no such pool is active: activate it", Text(message), uuid)};
 }
 
+Error PoolIsSuspended(const PoolMessage& message, const ThinPoolStatus& pool) {
+  return {Code::kUnavailable, What(message, pool) +
+                                  ": the pool is suspended, by a command that is at work or "
+                                  "was killed: try again"};
+}
+
 Status IsInForce(const PoolMessage& message, const ThinPoolStatus& after) {
   const std::string what = What(message, after);
   if (after.mode == Mode::kFailed || after.mode == Mode::kReadOnly || after.needs_check) {

@@ -22,6 +22,10 @@ Error Refusal(const PoolMessage& message, const ThinPoolStatus& pool, int sys_er
 // device that the pool does not have.
 Error NoActivePool(const PoolMessage& message, const std::string& uuid);
 
+// kUnavailable: a message to a pool that is suspended. Its data may be so, too: the commit would wait for
+// their resume, and the status of the pool for the commit.
+Error PoolIsSuspended(const PoolMessage& message, const ThinPoolStatus& pool);
+
 // Whether an accepted message is in force, by the state of the pool after it. The kernel accepts a message
 // first, then commits, and does not report whether the commit failed. kIo: it failed.
 Status IsInForce(const PoolMessage& message, const ThinPoolStatus& after);

@@ -177,6 +177,17 @@ TEST_F(DmThinContract, WhatThePoolDoesNotHaveIsNotFound) {
   EXPECT_EQ(Refused(dm::DeleteThin{1}), Code::kNotFound);
 }
 
+// Its data may be suspended, too, and the commit would wait for them.
+TEST_F(DmThinContract, ASuspendedPoolTakesNoMessage) {
+  AddPool();
+  const std::string pool = Pool().uuid;
+  ASSERT_TRUE(api().Suspend(pool, dm::FileSystemLock::kSkip).has_value());
+  EXPECT_EQ(Refused(dm::CreateThin{1}), Code::kUnavailable);
+  EXPECT_EQ(Refused(dm::ReserveMetadataSnap{}), Code::kUnavailable);
+  ASSERT_TRUE(api().Resume(pool).has_value());
+  Sent(dm::CreateThin{1});
+}
+
 TEST_F(DmThinContract, AnActiveDeviceIsNotDeleted) {
   AddOrigin();
   EXPECT_EQ(Refused(dm::DeleteThin{1}), Code::kPrecondition);

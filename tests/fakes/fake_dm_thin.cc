@@ -465,6 +465,9 @@ Status FakeDm::SendToPool(const std::string& uuid, const dm::PoolMessage& messag
     return NoActivePool(message, uuid);
   }
   QUARRY_TRY(MaySend(message, *status));
+  if (devices_.at(status->uuid).device.suspended) {
+    return PoolIsSuspended(message, *status);
+  }
   const std::string pool = WithoutLayer(uuid);
   if (const auto* const snap = std::get_if<dm::CreateSnap>(&message)) {
     const State* const origin = ActiveThin(pool, snap->origin);
