@@ -85,6 +85,10 @@ class DmApi {
   // diskseq). 0: kernels before 5.15 have no such number. kNotFound: not active.
   virtual Result<uint64_t> Instance(const std::string& uuid) = 0;
 
+  // The size that the kernel gives the device, which is that of its table; 0: it has none yet. nullopt: not
+  // active. Opens nothing. sysfs, size.
+  virtual Result<std::optional<Bytes>> Size(const std::string& uuid) = 0;
+
   // Whether the device, directly or through devices below it, is on a disk that the kernel no longer has: a
   // disk that was pulled, even if it returned under another name. The device does not recover by itself.
   // False if there is no such device. DM_TABLE_DEPS, and /sys/dev/block.
@@ -133,7 +137,7 @@ class DmApi {
   // DeleteThin of an active device; ReserveMetadataSnap while one is held. A pool that is out of data space
   // takes messages. kNoSpace: no metadata is free; for ReserveMetadataSnap: no more than the low water mark.
   // kIo: the commit failed. The pool is read-only then, without the change. kInvalidArgument: more than 24
-  // bits. Waits for disks. DM_TARGET_MSG.
+  // bits. kUnavailable: the pool is suspended: its commit might wait for good. Waits for disks. DM_TARGET_MSG.
   virtual Status SendToPool(const std::string& uuid, const PoolMessage& message) = 0;
 
   // Suspends the device: waits until all its I/O has reached the disks, and holds back further I/O until

@@ -310,6 +310,16 @@ Result<uint64_t> DmKernel::Instance(const std::string& uuid) {
   return sequence;
 }
 
+Result<std::optional<Bytes>> DmKernel::Size(const std::string& uuid) {
+  QUARRY_ASSIGN(const std::optional<Device> device, Find(uuid));
+  if (!device.has_value()) {
+    return std::optional<Bytes>();
+  }
+  uint64_t sectors = 0;
+  std::ifstream file(fmt::format("/sys/dev/block/{}:{}/size", device->major, device->minor));
+  return file >> sectors ? std::optional(Bytes{sectors * kSector}) : std::nullopt;  // it has just gone
+}
+
 Result<bool> DmKernel::LiesOnLostDisk(const std::string& uuid) {
   QUARRY_ASSIGN(const std::optional<Device> device, Find(uuid));
   if (!device.has_value()) {

@@ -23,6 +23,7 @@ class DmKernel final : public DmApi {
   Result<std::optional<RaidStatus>> Raid(const std::string& uuid) override;
   Status Scrub(const std::string& uuid, bool repair) override;
   Result<uint64_t> Instance(const std::string& uuid) override;
+  Result<std::optional<Bytes>> Size(const std::string& uuid) override;
   Result<bool> LiesOnLostDisk(const std::string& uuid) override;
   Result<std::vector<Mapping>> MappingsOf(const std::string& path) override;
   Status Remove(const std::string& uuid) override;

@@ -205,6 +205,12 @@ TEST_F(DmContract, ARecreatedDeviceIsAnotherInstance) {
   EXPECT_NE(api().Instance(kUuid).value(), *first);
 }
 
+TEST_F(DmContract, ADeviceHasTheSizeOfItsTable) {
+  EXPECT_EQ(api().Size(kUuid).value(), std::nullopt);
+  world_->Add(kUuid, "quarry-contract1", kSize);
+  EXPECT_EQ(api().Size(kUuid).value(), kSize);
+}
+
 TEST_F(DmContract, ManyThreadsCanCallItAtOnce) {
   world_->Add(kUuid, "quarry-contract1", kSize);
   std::vector<std::thread> threads;

@@ -293,6 +293,12 @@ Status FakeDm::Scrub(const std::string& uuid, bool repair) {
   return Ok();
 }
 
+Result<std::optional<Bytes>> FakeDm::Size(const std::string& uuid) {
+  QUARRY_TRY(faults.Check("Size"));
+  const auto size = SizeOf(uuid);
+  return size.has_value() ? std::optional(*size) : std::nullopt;
+}
+
 Result<uint64_t> FakeDm::Instance(const std::string& uuid) {
   QUARRY_TRY(faults.Check("Instance"));
   const std::lock_guard lock(mutex_);

@@ -102,14 +102,15 @@ class FakeDm : public dm::DmApi {
   // A mounted file system holds its device open, exclusively.
   void KernelOpen(const std::string& uuid, int change);
 
-  // --- DmApi. Faults: "Find", "List", "Raid", "Scrub", "Instance", "LiesOnLostDisk", "MappingsOf", "Remove",
-  // "Open", "SetReadOnly", "HasTarget", "ThinPool", "Thin", "SendToPool", "Suspend", "Resume",
+  // --- DmApi. Faults: "Find", "List", "Raid", "Scrub", "Instance", "Size", "LiesOnLostDisk", "MappingsOf",
+  // "Remove", "Open", "SetReadOnly", "HasTarget", "ThinPool", "Thin", "SendToPool", "Suspend", "Resume",
   // "DropWaitingTable".
   Result<std::optional<dm::Device>> Find(const std::string& uuid) override;
   Result<std::vector<dm::Device>> List(const std::string& prefix) override;
   Result<std::optional<dm::RaidStatus>> Raid(const std::string& uuid) override;
   Status Scrub(const std::string& uuid, bool repair) override;
   Result<uint64_t> Instance(const std::string& uuid) override;
+  Result<std::optional<Bytes>> Size(const std::string& uuid) override;
   Result<bool> LiesOnLostDisk(const std::string& uuid) override;
   Result<std::vector<dm::Mapping>> MappingsOf(const std::string& path) override;
   Status Remove(const std::string& uuid) override;

@@ -605,7 +605,7 @@ Status FakeLvm::Do(const lvm::RefreshLvs& verb, const Call& call) {
         worst = NoSuchLv(group.now, name);
       } else if (lv->partial) {
         worst =
-            Error(Code::kInternal, fmt::format("Refusing refresh of partial LV {}/{}.", verb.group, name));
+            Error(Code::kUnavailable, fmt::format("Refusing refresh of partial LV {}/{}.", verb.group, name));
       } else if (lv->hidden) {
         worst = Error(Code::kInternal,
                       fmt::format("Operation not permitted on hidden LV {}/{}.", verb.group, name));

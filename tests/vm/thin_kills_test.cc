@@ -281,8 +281,34 @@ TEST_P(GrowthKillsTest, AGrowthIsWholeAtEachRequest) {
   EXPECT_OK(client().Delete(other.volume_id()));
 }
 
-// As above, with data of type raid5, while the array is at the sync of what the growth adds. An array whose
-// legs are taken from below the sync fails them all, and every access with them.
+// An administrator grows the store, and that is killed. The next call uses no table of it that was not
+// committed.
+class HandKillsTest : public GrowthKillsTest {};
+
+TEST_P(HandKillsTest, AGrowthByHandIsPutRightAtEachRequest) {
+  const std::string pool = "vg/" + Pool();
+  ForEach([&](int nth) {
+    SCOPED_TRACE("request " + std::to_string(nth));
+    watched::Arm(nth, "hand");
+    const Outcome grown = Tool({"lvextend", "-l", "+1", "--alloc", "anywhere", pool});
+    const bool fired = !watched::Disarm();
+    EXPECT_TRUE(fired || grown.ok()) << grown.err;
+    if (fired) {
+      AfterAKill();
+      printf("\n");
+    }
+    const v1::Volume made = Make("made", 8 * kMi);
+    EXPECT_OK(WritePattern(Publish(made, "made"), 8, kLength));
+    CheckVolumes();
+    EXPECT_OK(CheckPattern(TargetPath("made"), 8, kLength));
+    End(made, "made");
+    EXPECT_TRUE(Eventually([&] { return Visible() == 3; }, 120)) << Lvs("lv_name,lv_tags");
+    return fired;
+  });
+}
+
+// As a growth by quarryd, with data of type raid5, while the array is at the sync of what the growth adds. An
+// array whose legs are taken from below the sync fails them all, and every access with them.
 class SyncKillsTest : public GrowthKillsTest {
  protected:
   SyncKillsTest() : GrowthKillsTest(720 * kMi) {}
@@ -371,6 +397,7 @@ std::string NameOf(const testing::TestParamInfo<Killed>& tested) {
 }
 INSTANTIATE_TEST_SUITE_P(Each, ThinKillsTest, testing::Values(Killed::kOneProcess, Killed::kQuarrydToo),
                          NameOf);
+INSTANTIATE_TEST_SUITE_P(Each, HandKillsTest, testing::Values(Killed::kOneProcess), NameOf);
 INSTANTIATE_TEST_SUITE_P(Each, VolumeKillsTest, testing::Values(Killed::kOneProcess, Killed::kQuarrydToo),
                          NameOf);
 INSTANTIATE_TEST_SUITE_P(Each, SyncKillsTest, testing::Values(Killed::kOneProcess, Killed::kQuarrydToo),

@@ -26,7 +26,8 @@ inline void End() {
 }
 
 // Carried out once, at request number `nth` (from 0) after this. what: "one" kills the process that makes it,
-// "all" also quarryd and its zygote, "halt" stops all of them.
+// "all" also quarryd and its zygote, "halt" stops all of them. "hand" counts those that other programs make,
+// and kills the one.
 inline void Arm(int nth, const std::string& what) {
   std::filesystem::remove(kLog);
   std::ofstream(std::string(kOrder) + ".new") << nth << " " << what << "\n";

@@ -565,15 +565,25 @@ Result<VolumeStats> Volumes::Stats(const std::string& id, const std::string& vol
 Result<Bytes> Volumes::NodeExpand(const NodeExpandRequest& request, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   QUARRY_ASSIGN(const auto guard, LockVolume(parts_, request.id, "NodeExpandVolume", call));
-  QUARRY_ASSIGN(const Place place, Locate(parts_, request.id, request.volume_path, call));
+  QUARRY_ASSIGN(Place place, Locate(parts_, request.id, request.volume_path, call));
   QUARRY_TRY(CheckRealm(place.found.record, realm_));
   if (place.found.record.tags.ephemeral) {
     return Error(Code::kUnsupported, "volume_id: an inline volume cannot be grown");
   }
   if (parts_.node.config.expand == ExpandBy::kNode) {
     QUARRY_TRY(GrowOnNode(parts_, place, request, call));
+    QUARRY_ASSIGN(place, Locate(parts_, request.id, request.volume_path, call));
   }
   QUARRY_ASSIGN(const Bytes size, SizeOfTop(parts_, place.stack));
+  if (size > place.found.record.lv->size) {
+    // As a growth leaves it that was killed before its commit, until disks that are missing are back.
+    return Error(
+        Code::kUnavailable,
+        fmt::format("volume {} has {} bytes in the kernel, but LVM gives it {}: what lies beyond may "
+                    "be another volume's, so its file system must not grow. Restart quarryd once no "
+                    "disk is missing, or run lvchange --refresh",
+                    request.id, size.value, place.found.record.lv->size.value));
+  }
   if (size < request.range.required) {
     return Error(Code::kOutOfRange,
                  fmt::format("capacity_range.required_bytes: volume {} has {} bytes, {} were requested; "

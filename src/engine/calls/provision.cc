@@ -201,6 +201,17 @@ Status Provision(Parts& parts, Pool& pool, const Provisioning& wanted, const std
   }
 }
 
+// Runs the plan of a growth. If an earlier one was committed, but killed before the kernel had its table, it
+// gets that first. LVM refreshes no volume that lacks disks.
+Status RunGrowth(Parts& parts, Pool& pool, const Record& record, Plan plan, const Call& call) {
+  const World& world = parts.node.world;
+  QUARRY_ASSIGN(const auto size, world.dm.Size(record.DmUuid()));
+  if (size.has_value() && *size < record.lv->size && !record.lv->partial) {
+    plan.insert(plan.begin(), lvm::RefreshLvs{record.group->name, {record.lv->name}});
+  }
+  return RunReloading(pool, world, parts.node.log, *record.group, *record.lv, std::move(plan), call);
+}
+
 // GrowTo for a thin volume.
 Result<ExpandResult> GrowThin(Parts& parts, Pool& pool, const std::string& id, const CapacityRange& range,
                               const std::string& what, const Call& call) {
@@ -227,8 +238,7 @@ Result<ExpandResult> GrowThin(Parts& parts, Pool& pool, const std::string& id, c
     QUARRY_TRY(RunCounted(pool, room.growth, parts.node.world, call));
   }
   QUARRY_ASSIGN(Plan plan, PlanExpandThin(*catalog, *record, size, range.required));
-  QUARRY_TRY(RunReloading(pool, parts.node.world, parts.node.log, *record->group, *record->lv,
-                          std::move(plan), call));
+  QUARRY_TRY(RunGrowth(parts, pool, *record, std::move(plan), call));
   return ExpandResult{ToBytes(size, extent), record->access != Access::kBlock};
 }
 
@@ -405,8 +415,7 @@ Result<ExpandResult> GrowTo(Parts& parts, Pool& pool, const std::string& id, con
     };
     work.zeroed_only = MustBeZeroed(profile, record->access);
     work.execute = [&, record](Plan plan, bool /*zeroed*/) -> Result<bool> {
-      QUARRY_TRY(RunReloading(pool, parts.node.world, parts.node.log, *record->group, *record->lv,
-                              std::move(plan), call));
+      QUARRY_TRY(RunGrowth(parts, pool, *record, std::move(plan), call));
       return true;
     };
     return work;

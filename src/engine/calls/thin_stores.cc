@@ -8,6 +8,7 @@
 #include "engine/calls/steps.h"
 #include "engine/model/sizing.h"
 #include "engine/model/thin_space.h"
+#include "engine/plan/apply_change.h"
 #include "engine/plan/metadata_budget.h"
 #include "engine/plan/plan_thin.h"
 #include "engine/plan/start_store.h"
@@ -77,6 +78,10 @@ bool HasStores(const Parts& parts) {
 
 void StartStores(Parts& parts, Pool& pool, const Catalog& catalog, const Call& call) {
   for (const Store& store : catalog.stores) {
+    const Status started = StartStore(*catalog.group, *store.lv, parts.node.world, call);
+    if (started.has_value()) {
+      (void)PutRight(*catalog.group, *store.lv, parts.node.world, call);  // ReconcileDevices tells a failure
+    }
     // An earlier process may have been killed while it held the metadata. Space that is trimmed meanwhile is
     // not free.
     const std::string uuid = lvm::DmUuid(catalog.group->uuid, store.lv->uuid);
@@ -84,7 +89,6 @@ void StartStores(Parts& parts, Pool& pool, const Catalog& catalog, const Call& c
     if (running.has_value() && running->has_value() && (*running)->held_root.has_value()) {
       (void)parts.node.world.dm.SendToPool(uuid, dm::ReleaseMetadataSnap{});
     }
-    const Status started = StartStore(*catalog.group, *store.lv, parts.node.world, call);
     parts.node.store_troubles.Note(store.tags.id, started);
     if (!started.has_value()) {
       parts.node.log.Warning(

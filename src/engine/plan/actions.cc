@@ -3,15 +3,14 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include <fmt/format.h>
 
 #include "base/call_record.h"
 
 #include "engine/model/catalog.h"
+#include "engine/plan/apply_change.h"
 #include "engine/plan/cut.h"
-#include "engine/plan/left_suspended.h"
 #include "engine/plan/proven_write.h"
 #include "engine/plan/start_store.h"
 #include "engine/plan/stop_store.h"
@@ -85,188 +84,6 @@ Status VerifyLegs(const VerifyLegsAction& a, const World& world, const Call& cal
     return Error(Code::kCorrupt, fmt::format("two legs are on the same disk, {}", *shared));
   }
   return Ok();
-}
-
-// LVM activates and refreshes a pool as a whole, not its parts.
-const lvm::LogicalVolume& WholeOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv) {
-  const lvm::LogicalVolume* const pool = lvm::PoolOfPart(group, lv);
-  return pool == nullptr ? lv : *pool;
-}
-
-// Whether LVM may reload the table of this volume, as it does for every change of the volume
-// (stopped_array.h). What a killed command left of the volume is made ready for that: true, something was
-// left (left_suspended.h).
-Result<bool> MayReload(const lvm::VolumeGroup& group, const std::string& name, const World& world,
-                       const Call& call) {
-  const lvm::LogicalVolume* const lv = group.FindLv(name);
-  if (lv == nullptr) {
-    return false;
-  }
-  // LVM reloads the whole stack of a pool, and of a volume in it.
-  const lvm::LogicalVolume* const pool = lv->pool.empty() ? lv : group.FindLv(lv->pool);
-  const auto parts = pool == nullptr ? std::nullopt : lvm::PartsOfPool(group, *pool);
-  for (const lvm::LogicalVolume* const array :
-       parts.has_value() ? std::vector{parts->data, parts->metadata} : std::vector{lv}) {
-    if (!array->IsRaid()) {
-      continue;
-    }
-    QUARRY_ASSIGN(const auto raid, world.dm.Raid(DmUuidOf(group, *array)));
-    QUARRY_TRY(raid.has_value() ? MayTakeBack(group, *array, *raid, world.raid_legs) : Ok());
-  }
-  return PrepareReload(group, WholeOf(group, *lv), world, call);
-}
-
-Result<bool> IsSuspended(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world);
-Status ActivateNow(const ActivateAction& a, const World& world, const Call& call);
-
-template <typename Verb>
-Status Reload(Verb verb, const World& world, const Call& call);
-
-// After a command that failed, perhaps killed. No access to the volume, or to the volumes of the store, waits
-// until the next repair. And what it had loaded and not committed goes: it would use extents that are free.
-void Restore(const std::string& group, const std::string& name, Code why, const World& world,
-             const Call& call) {
-  constexpr std::chrono::seconds kLimit{20};
-  Call limited = CallWithin(kLimit);
-  limited.stop = call.stop;
-  const auto now = world.lvm.Read(group, limited);
-  const lvm::LogicalVolume* const named = now.has_value() ? (*now)->FindLv(name) : nullptr;
-  if (named == nullptr) {
-    return;
-  }
-  const lvm::LogicalVolume& lv = WholeOf(**now, *named);
-  if (IsSuspended(**now, lv, world).value_or(true)) {
-    (void)ActivateNow({.group = group, .names = {lv.name}}, world, limited);
-  } else if (why == Code::kUnavailable || why == Code::kTimeout || why == Code::kCancelled) {
-    if (PrepareReload(**now, lv, world, limited).value_or(false)) {
-      (void)Reload(lvm::RefreshLvs{group, {lv.name}}, world, limited);
-    }
-  }
-}
-
-// Applies a verb that reloads the table of its volume, if MayReload() permits it for the group's current
-// metadata. If the verb has several volumes, it is applied to those whose tables may be reloaded, and the
-// others cause an error afterwards.
-template <typename Verb>
-Status Reload(Verb verb, const World& world, const Call& call) {
-  QUARRY_ASSIGN(const lvm::Snapshot now, world.lvm.Read(verb.group, call));
-  if constexpr (requires { verb.names; }) {
-    Status refused = Ok();
-    std::erase_if(verb.names, [&](const std::string& name) {
-      auto may = MayReload(*now, name, world, call);
-      if (may.has_value()) {
-        return false;
-      }
-      refused = std::move(may.error());
-      return true;
-    });
-    if (!verb.names.empty()) {
-      QUARRY_TRY(world.lvm.Apply(verb, call));
-    }
-    return refused;
-  } else {
-    QUARRY_ASSIGN(const bool is_left, MayReload(*now, verb.name, world, call));
-    // Otherwise an array that has the size already would not sync the extents that it gets instead.
-    if (is_left) {
-      const lvm::LogicalVolume& lv = WholeOf(*now, *now->FindLv(verb.name));
-      QUARRY_ASSIGN(const bool is_suspended, IsSuspended(*now, lv, world));
-      QUARRY_TRY(is_suspended ? ActivateNow({.group = verb.group, .names = {lv.name}}, world, call)
-                              : world.lvm.Apply(lvm::RefreshLvs{verb.group, {lv.name}}, call));
-    }
-    Status done = world.lvm.Apply(verb, call);
-    if (!done.has_value()) {
-      Restore(verb.group, verb.name, done.error().code(), world, call);
-    }
-    return done;
-  }
-}
-
-Status Apply(const lvm::Change& change, const World& world, const Call& call) {
-  return std::visit(
-      [&]<typename Verb>(const Verb& verb) {
-        if constexpr (Verb::kReloadsTables) {
-          return Reload(verb, world, call);
-        } else {
-          return world.lvm.Apply(verb, call);
-        }
-      },
-      change);
-}
-
-// Whether a killed command left the volume, or a part of it, suspended.
-Result<bool> IsSuspended(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world) {
-  std::vector<std::string> uuids = DmUuids(group, lv);
-  const lvm::LogicalVolume* const pool = lv.pool.empty() ? &lv : group.FindLv(lv.pool);
-  if (const auto parts = pool == nullptr ? std::nullopt : lvm::PartsOfPool(group, *pool); parts.has_value()) {
-    const std::vector<std::string> above = DmUuidsAboveParts(group, *pool);
-    uuids.insert(uuids.end(), above.begin(), above.end());
-    for (const lvm::LogicalVolume* const part : {parts->data, parts->metadata}) {
-      const std::vector<std::string> below = DmUuids(group, *part);
-      uuids.insert(uuids.end(), below.begin(), below.end());
-    }
-  }
-  for (const lvm::LogicalVolume& other : group.lvs) {
-    if (other.origin == lv.name) {
-      const std::string store = lvm::DmUuid(group.uuid, other.uuid);
-      uuids.insert(uuids.end(),
-                   {store, lvm::DmUuidOfStore(store), lvm::DmUuidBelow(lvm::DmUuid(group.uuid, lv.uuid))});
-    }
-  }
-  for (const std::string& uuid : uuids) {
-    QUARRY_ASSIGN(const auto device, world.dm.Find(uuid));
-    if (device.has_value() && device->suspended) {
-      return true;
-    }
-  }
-  return false;
-}
-
-// If a killed command left a volume suspended, some of its devices may have the table of that command,
-// whether that command committed or not. The volume of an uncommitted growth would then use extents that are
-// free. So the tables of the committed metadata are loaded afterwards.
-Status ActivateNow(const ActivateAction& a, const World& world, const Call& call) {
-  std::vector<std::string> suspended;
-  std::vector<std::string> degraded;
-  QUARRY_ASSIGN(const lvm::Snapshot group, world.lvm.Read(a.group, call));
-  for (const std::string& name : a.names) {
-    const lvm::LogicalVolume* const lv = group->FindLv(name);
-    if (lv == nullptr) {
-      continue;
-    }
-    const lvm::LogicalVolume* const pool = lv->pool.empty() ? lv : group->FindLv(lv->pool);
-    if (pool != nullptr && lvm::PartsOfPool(*group, *pool).has_value()) {
-      QUARRY_TRY(StartStore(*group, *pool, world, call, a.accept_older));
-      if (pool->partial) {
-        // LVM puts errors in the place of what is missing, whatever the type, also in a store that is in use.
-        QUARRY_TRY(lvm::MayStartDegraded(*group, *pool)
-                       .Context(fmt::format("thin store {}/{}", a.group, pool->name)));
-        degraded.push_back(name);
-      }
-    }
-    QUARRY_ASSIGN(const bool is_suspended, IsSuspended(*group, *lv, world));
-    if (is_suspended) {
-      suspended.push_back(name);
-      QUARRY_TRY(PrepareReload(*group, *lv, world, call));
-    }
-    if (!lv->IsRaid()) {
-      continue;
-    }
-    QUARRY_ASSIGN(const auto device, world.dm.Find(lvm::DmUuid(group->uuid, lv->uuid)));
-    if (!device.has_value()) {
-      QUARRY_TRY(
-          PrepareStart(*group, *lv, world.raid_legs, WriterOf(*group, *lv, world, call), a.accept_older)
-              .Context(name));
-    }
-  }
-  if (!degraded.empty()) {
-    // The store has started without the missing disks, so it was proven that it can do without them.
-    QUARRY_TRY(world.lvm.Apply(lvm::ActivateDegradedThin{a.group, degraded}, call));
-  }
-  std::vector<std::string> whole = a.names;
-  std::erase_if(whole,
-                [&](const std::string& name) { return std::ranges::find(degraded, name) != degraded.end(); });
-  QUARRY_TRY(whole.empty() ? Ok() : world.lvm.Apply(lvm::ActivateLvs{a.group, whole}, call));
-  return suspended.empty() ? Ok() : Reload(lvm::RefreshLvs{a.group, suspended}, world, call);
 }
 
 Status ReviveNow(const ReviveAction& a, const World& world, const Call& call) {
@@ -388,6 +205,7 @@ Status RemoveAsOf(const lvm::VolumeGroup& group, const std::vector<std::string>&
     if (const lvm::LogicalVolume* const pool = group.FindLv(lv->pool); pool != nullptr) {
       QUARRY_TRY(StartStore(group, *pool, world, call));
       QUARRY_TRY(HealthyPool(group, *pool, world.dm));
+      QUARRY_TRY(PutRight(group, *pool, world, call));
     }
     QUARRY_ASSIGN(const auto device, world.dm.Find(lvm::DmUuid(group.uuid, lv->uuid)));
     const bool may_be_active = device.has_value() || lvm::PartsOfPool(group, *lv).has_value();
@@ -472,7 +290,8 @@ Result<FoundPool> FindPool(const std::string& group, const std::string& name, co
 
 Status Start(const StartStoreAction& a, const World& world, const Call& call) {
   QUARRY_ASSIGN(const FoundPool found, FindPool(a.group, a.name, world, call));
-  return StartStore(*found.group, *found.pool, world, call);
+  QUARRY_TRY(StartStore(*found.group, *found.pool, world, call));
+  return PutRight(*found.group, *found.pool, world, call);
 }
 
 Status Stop(const StopStoreAction& a, const World& world, const Call& call) {
@@ -702,9 +521,9 @@ std::string Text(const Action& action) {
 Status Commit(const Action& action, const World& world, const Call& call) {
   return std::visit(
       Overload{
-          [&](const lvm::Change& change) { return Apply(change, world, call); },
+          [&](const lvm::Change& change) { return ApplyChange(change, world, call); },
           [&](const VerifyLayoutAction& a) { return VerifyLayout(a, world, call); },
-          [&](const ActivateAction& a) { return ActivateNow(a, world, call); },
+          [&](const ActivateAction& a) { return ActivateVolumes(a, world, call); },
           [&](const DeactivateAction& a) { return Deactivate(a, world, call); },
           [&](const RemoveLvAction& a) { return RemoveNow(a, world, call); },
           [&](const RemoveDeviceAction& a) { return world.dm.Remove(a.dm_uuid); },

@@ -53,7 +53,7 @@ struct RemoveLvAction {
   uint64_t seqno = 0;
   bool thin = false;  // all of them are thin volumes
 };
-// Starts a thin store (start_store.h). `name`: of its pool.
+// Starts a thin store (start_store.h), or puts right a running one (PutRight). `name`: of its pool.
 struct StartStoreAction {
   std::string group, name;
 };

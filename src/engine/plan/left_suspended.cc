@@ -1,7 +1,5 @@
 #include "engine/plan/left_suspended.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -45,6 +43,7 @@ class Looker {
     QUARRY_TRY(LookAt(lvm::DmUuidAbovePool(uuid), left_.waiting));
     // While the pool itself goes on, its commits need the parts.
     QUARRY_ASSIGN(const auto own, LookAt(lvm::DmUuidOfPool(uuid), left_.waiting));
+    QUARRY_TRY(IsLarger(lvm::DmUuidOfPool(uuid), parts->data->size));
     const bool is_suspended = own.has_value() && own->suspended;
     QUARRY_TRY(LookAtVolume(*parts->data, is_suspended));
     QUARRY_TRY(LookAtVolume(*parts->metadata, is_suspended));
@@ -118,19 +117,44 @@ class Looker {
     });
   }
   Result<bool> IsLarger(const std::string& uuid, Bytes size) {
-    const auto device = world_.dm.Open(uuid, O_RDONLY);
-    if (!device.has_value()) {
-      return false;  // not active, or without a table
-    }
-    QUARRY_ASSIGN(const Bytes now, world_.mount.DeviceSize(device->get()));
-    left_.too_large = left_.too_large || now > size;
-    return now > size;
+    QUARRY_ASSIGN(const auto now, world_.dm.Size(uuid));
+    const bool is_larger = now.has_value() && *now > size;
+    left_.too_large = left_.too_large || is_larger;
+    return is_larger;
   }
 
   const lvm::VolumeGroup& group_;
   const World& world_;
   Left left_;
 };
+
+// A pool cannot shrink: its metadata say how many blocks it has, and the kernel does not resume it with a
+// table of fewer.
+Status CheckFits(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, dm::DmApi& dm) {
+  const lvm::LogicalVolume* const pool = lv.pool.empty() ? &lv : group.FindLv(lv.pool);
+  const auto parts = pool == nullptr ? std::nullopt : lvm::PartsOfPool(group, *pool);
+  if (!parts.has_value()) {
+    return Ok();
+  }
+  QUARRY_ASSIGN(const auto status, dm.ThinPool(lvm::DmUuid(group.uuid, pool->uuid)));
+  if (!status.has_value() || status->mode == dm::ThinPoolStatus::Mode::kFailed) {
+    return Ok();
+  }
+  const Bytes data{status->data_total * pool->segments.front().chunk_size.value};
+  const Bytes metadata{status->metadata_total * 4 * kKiB.value};
+  if (data <= parts->data->size && metadata <= parts->metadata->size) {
+    return Ok();
+  }
+  return Error(
+      Code::kPrecondition,
+      fmt::format(
+          "thin store {0}/{1} has {2} bytes of data and {3} of metadata in the kernel, LVM knows of {4} "
+          "and {5}: the tables of a command that was killed before its commit were put into use by "
+          "another one. It cannot shrink. Extend it by hand to what the kernel has (lvextend -L {2}b "
+          "{0}/{1}; --poolmetadatasize), before another volume gets these extents",
+          group.name, pool->name, data.value, metadata.value, parts->data->size.value,
+          parts->metadata->size.value));
+}
 
 }  // namespace
 
@@ -140,10 +164,12 @@ Result<bool> PrepareReload(const lvm::VolumeGroup& group, const lvm::LogicalVolu
   if (seen.Nothing()) {
     return false;
   }
-  const std::string what = fmt::format("what a killed command left of {}/{}", group.name, lv.name);
+  const std::string what =
+      fmt::format("looking at what a killed command may have left of {}/{}", group.name, lv.name);
   auto held = world.lvm.Hold(group.name, call.Within(kHoldLimit));
   if (!held.has_value()) {
-    return std::move(held.error()).Context(what);
+    const bool is_busy = held.error().code() == Code::kTimeout;  // a command may be at work all the time
+    return std::move(held.error()).As(is_busy ? Code::kUnavailable : held.error().code()).Context(what);
   }
   // A command that was at work has finished what was its own.
   const lvm::LogicalVolume* const now = held->snapshot->FindLv(lv.name);
@@ -151,6 +177,7 @@ Result<bool> PrepareReload(const lvm::VolumeGroup& group, const lvm::LogicalVolu
     return false;
   }
   QUARRY_ASSIGN(const Left left, Looker(*held->snapshot, world).Look(*now));
+  QUARRY_TRY(left.too_large ? CheckFits(*held->snapshot, *now, world.dm) : Ok());
   if (left.TouchesArrays() && !held->silent.empty()) {
     return Error(Code::kUnavailable, "a disk of the group does not answer").Context(what);
   }

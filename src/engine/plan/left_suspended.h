@@ -30,8 +30,8 @@ namespace quarry::engine {
 // changes nothing for LVM. It loses at most its own tables, and with that its effect.) Waits for the command,
 // within limits, and for disks. False: nothing was left. True: something was, and LVM can go on; a refresh,
 // or an activation of what is suspended and a refresh, gives all devices the tables of LVM's text. Otherwise
-// LVM must not run: kUnavailable, also if a disk of the group is silent; errors of LvmApi::Hold, DmApi and
-// MountApi.
+// LVM must not run: kUnavailable, also if a disk of the group is silent; kPrecondition: another command has
+// put the larger tables of a pool into use, which cannot shrink; errors of LvmApi::Hold and DmApi.
 Result<bool> PrepareReload(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world,
                            const Call& call);
 

@@ -181,7 +181,7 @@ Status MetadataHold::Check() const {
 }
 
 MetadataHold::~MetadataHold() {
-  constexpr int kTries = 3;
+  constexpr int kTries = 200;  // a command may hold the pool suspended meanwhile
   constexpr std::chrono::milliseconds kPause{50};
   for (int i = 0; dm_ != nullptr && i < kTries; ++i) {
     const Status released = dm_->SendToPool(uuid_, dm::ReleaseMetadataSnap{});

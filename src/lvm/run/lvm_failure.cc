@@ -37,6 +37,7 @@ constexpr auto kMeanings = std::to_array<Meaning>({
     {"does not accept lv type", Code::kPrecondition, ""},
     {"not larger than existing size", Code::kPrecondition, ""},
     {"refusing activation of partial lv", Code::kUnavailable, "a disk of the volume is missing"},
+    {"refusing refresh of partial lv", Code::kUnavailable, "a disk of the volume is missing"},
     {"multiple vgs found with the same name", Code::kPrecondition, "two groups have this name"},
     {"unable to suspend", Code::kUnavailable,
      "if the file system is frozen (fsfreeze), thaw it: some kernels cannot freeze it once more"},

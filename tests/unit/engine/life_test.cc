@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "engine/engine.h"
+#include "engine/model/catalog.h"
 #include "lvm/names.h"
 #include "tests/fakes/fake_dm.h"
 #include "tests/fakes/fake_erase.h"
@@ -613,6 +614,12 @@ TEST_F(LifeTest, NodeExpandGrowsTheFileSystemToItsDevice) {
                 .code(),
             Code::kOutOfRange);
   EXPECT_EQ(engine_->volumes().NodeExpand({id, "some/path", "", {}}, Soon()).error().code(), Code::kNotFound);
+  // As a growth leaves it that was killed before its commit: the rest may be another volume's.
+  EXPECT_TRUE(dm_.SetSize(ReadCatalog("default", *lvm_.Read("vg0", Soon())).ById(id)->DmUuid(),
+                          Bytes{21 * kExtent.value})
+                  .has_value());
+  EXPECT_EQ(engine_->volumes().NodeExpand({id, "/pods/a", "", {}}, Soon()).error().code(),
+            Code::kUnavailable);
 }
 
 TEST_F(LifeTest, APublishedRawDeviceIsHeldByTheNextProcessToo) {

@@ -326,6 +326,90 @@ TEST_F(ThinStoreTest, AKilledGrowthLeavesTheTablesOfTheMetadata) {
   lvm_.before.Clear();
 }
 
+// An administrator's lvextend of the pool was killed: its tables wait, and the data is larger than LVM knows.
+// A growth of a volume was committed, but the kernel has not its table.
+TEST_F(ThinStoreTest, NoCommandUsesTheTablesOfAnAdministratorsKilledOne) {
+  const std::string one = Make("one", 5);
+  Activate(one);
+  const std::string pool = lvm::DmUuidOfPool(PoolUuid());
+  const std::string data = Now().parts.front().DmUuid();
+  const Bytes size = Now().parts.front().lv->size;
+  dm_.AddDevice(data, "vg0-data", size);
+  std::vector<std::string> calls;
+  const auto watch = [&](const std::string& method) {
+    const bool is_larger = *dm_.SizeOf(data) > size;
+    if (method == "Refresh") {
+      EXPECT_TRUE(dm_.SetSize(data, size).has_value());
+    }
+    if (method != "Read" && method != "Hold") {
+      calls.push_back(method + ((*dm_.Find(pool))->waiting_table ? ", waiting" : "") +
+                      (is_larger ? ", too large" : ""));
+    }
+  };
+  lvm_.SetOnCall(watch);
+  const auto leave = [&] {
+    dm_.LoadTable(pool);
+    EXPECT_TRUE(dm_.SetSize(data, size + kExtent).has_value());
+    calls.clear();
+  };
+  const auto expect = [&](const std::string& verb) {
+    const auto loaded = std::ranges::find(calls, "Refresh, too large");
+    EXPECT_NE(std::find(loaded, calls.end(), verb), calls.end()) << ::testing::PrintToString(calls);
+    EXPECT_EQ(std::ranges::count_if(calls, [&](const auto& call) { return call.starts_with(verb + ","); }),
+              0);
+  };
+  leave();
+  const std::string two = Make("two", 5);
+  expect("CreateThin");
+  leave();
+  mount_.AddDirectory("/stage/" + two);
+  EXPECT_TRUE(engine_->volumes()
+                  .Stage({two, Path("/stage/" + two), {.access = AccessType::kBlock}}, Soon())
+                  .has_value());
+  expect("Activate");
+  EXPECT_TRUE(engine_->volumes().Unstage(two, Path("/stage/" + two), Soon()).has_value());
+  lvm_.SetOnCall({});
+  leave();
+  lvm_.SetOnCall(watch);
+  EXPECT_TRUE(engine_->volumes().Delete(two, Soon()).has_value());
+  EXPECT_TRUE(UntilLvs(2));
+  lvm_.SetOnCall({});
+  expect("Remove");
+
+  // The command had suspended the pool. A message to it would wait for good.
+  leave();
+  dm_.SetSuspended(pool, true);
+  lvm_.SetOnCall(watch);
+  const std::string three = Make("three", 5);
+  EXPECT_EQ(std::ranges::count(calls, "CreateThin"), 1) << ::testing::PrintToString(calls);
+  EXPECT_FALSE((*dm_.Find(pool))->suspended);
+  EXPECT_TRUE(engine_->volumes().Delete(three, Soon()).has_value());
+  EXPECT_TRUE(UntilLvs(2));
+  lvm_.SetOnCall({});
+
+  // Another command has resumed them, and the pool has noted its size. A pool cannot shrink.
+  leave();
+  const uint64_t chunks = (size + kExtent).value / kChunk.value;
+  dm_.AddThinPool(PoolUuid(), "vg0-pool", kChunk, chunks);
+  lvm_.SetOnCall(watch);
+  const auto refused = Create("three", 5);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), Code::kPrecondition);
+  EXPECT_NE(refused.error().message().find("cannot shrink"), std::string::npos) << refused.error().message();
+  EXPECT_EQ(std::ranges::count_if(calls, [](const auto& call) { return call.starts_with("Refresh"); }), 0);
+  lvm_.SetOnCall({});
+  dm_.AddThinPool(PoolUuid(), "vg0-pool", kChunk, chunks - kExtent.value / kChunk.value);
+  EXPECT_TRUE(dm_.SetSize(data, size).has_value());
+
+  EXPECT_TRUE(dm_.SetSize(DmUuidOf(one), Bytes{4 * kExtent.value}).has_value());
+  int refreshed = 0;
+  lvm_.SetOnCall([&](const std::string& method) { refreshed += method == "Refresh" ? 1 : 0; });
+  const auto again = engine_->volumes().Expand(one, {Bytes{5 * kExtent.value}, {}}, std::nullopt, Soon());
+  EXPECT_TRUE(again.has_value()) << again.error().message();
+  EXPECT_EQ(refreshed, 1);
+  lvm_.SetOnCall({});
+}
+
 TEST_F(ThinStoreTest, WhatAnAdministratorBuildsOnItIsKept) {
   const std::string id = Make("one", 5);
   const std::string name = lvm::ParseVolumeId(id)->lv_name;
@@ -405,6 +489,7 @@ TEST_F(ThinStoreTest, CreatingAVolumeSurvivesAKillAtEveryStep) {
 
 TEST_F(ThinStoreTest, StartsWithoutADiskThatItCanDoWithout) {
   const std::string id = Make("one", 10);
+  const std::string other = Make("two", 10);
   lvm_.Reboot();
   dm_.Reboot();
   lvm_.Happen("vg0", [&](lvm::VolumeGroup& group) { group.pvs.front().missing = true; });
@@ -417,6 +502,17 @@ TEST_F(ThinStoreTest, StartsWithoutADiskThatItCanDoWithout) {
   const auto published = engine_->volumes().Publish(
       {id, Path("/stage/one"), Path("/pods/one"), {.access = AccessType::kBlock}}, Soon());
   EXPECT_TRUE(published.has_value()) << published.error().message();
+
+  // LVM loads no tables of a volume that lacks disks.
+  const std::string data = Now().parts.front().DmUuid();
+  dm_.AddDevice(data, "vg0-data", Now().parts.front().lv->size + kExtent);
+  dm_.LoadTable(lvm::DmUuidOfPool(PoolUuid()));
+  mount_.AddDirectory("/stage/two");
+  const auto staged =
+      engine_->volumes().Stage({other, Path("/stage/two"), {.access = AccessType::kBlock}}, Soon());
+  EXPECT_TRUE(staged.has_value()) << staged.error().message();
+  EXPECT_EQ(lvm_.before.Calls("Refresh"), 0);
+  EXPECT_FALSE((*dm_.Find(lvm::DmUuidOfPool(PoolUuid())))->waiting_table);
 }
 
 TEST_F(ThinStoreTest, GrowsAsTheConfigurationSays) {

@@ -164,6 +164,8 @@ TEST(LvmFailureTest, RefusalsOfThinPoolsAreTold) {
   EXPECT_EQ(code("  Refusing activation of partial LV g/p.  Use '--activationmode partial' to override.\n"
                  "  Failed to update pool g/p.\n"),
             Code::kUnavailable);
+  EXPECT_EQ(code("  Refusing refresh of partial LV g/p. Use '--activationmode partial' to override.\n"),
+            Code::kUnavailable);
   EXPECT_EQ(code("  Pool q not found in Volume group g.\n"), Code::kNotFound);
   EXPECT_EQ(code("Removing pool g/p will remove 1 dependent volume(s). Proceed? [y/n]: [n]\n"
                  "  Logical volume g/p not removed.\n"),

@@ -10,10 +10,11 @@
 //
 // Kills at the N-th request of quarryd and what it starts. quarryd gives LVM commands an environment of their
 // own, so /etc/ld.so.preload names the library for this, and the files have fixed names. While kOrder is
-// there ("N one", "N all" or "N halt"), these requests are logged in kNthLog. The process that makes the next
-// request once that log has N lines is killed before it. With "all", quarryd and its zygote are killed first;
-// with "halt" all of them are stopped instead, so that a power cut finds the disks as they are before that
-// request. A line with -1 for errno has the request, and the name of the process.
+// there ("N one", "N all" or "N halt"), these requests are logged in kNthLog; with "N hand" those of all
+// other programs. The process that makes the next request once that log has N lines is killed before it. With
+// "all", quarryd and its zygote are killed first; with "halt" all of them are stopped instead, so that a
+// power cut finds the disks as they are before that request. A line with -1 for errno has the request, and
+// the name of the process.
 #include <fcntl.h>
 #include <linux/dm-ioctl.h>
 #include <sys/ioctl.h>
@@ -137,8 +138,11 @@ bool KillAtNth(const char* words) {
   char order[kLongest];
   char which[8] = {};
   long at = 0;
-  if (!ReadText(kOrder, order) || sscanf(order, "%ld %7s", &at, which) != 2 ||
-      (ParentOfOurs(getpid()) == 0 && ParentOfOurs(getppid()) == 0)) {
+  if (!ReadText(kOrder, order) || sscanf(order, "%ld %7s", &at, which) != 2) {
+    return false;
+  }
+  const bool is_ours = ParentOfOurs(getpid()) != 0 || ParentOfOurs(getppid()) != 0;
+  if (is_ours == (strcmp(which, "hand") == 0)) {
     return false;
   }
   // Of several processes that see the file, one removes it.
