@@ -8,6 +8,7 @@
 #include "engine/calls/steps.h"
 #include "engine/model/config.h"
 #include "engine/plan/plan_node.h"
+#include "engine/pool/reload.h"
 #include "engine/volumes.h"
 
 namespace quarry::engine {
@@ -280,6 +281,35 @@ Result<Place> Locate(Parts& parts, const std::string& id, const std::string& vol
 Result<Bytes> SizeOfTop(const Parts& parts, const Stack& stack) {
   QUARRY_ASSIGN(const UniqueFd fd, parts.node.world.dm.Open(stack.top().uuid, O_RDONLY));
   return parts.node.world.mount.DeviceSize(fd.get());
+}
+
+// The size of the volume's device, which is no more than LVM's text says. A growth that was killed before its
+// commit may have left it larger, and what lies beyond may be another volume's.
+Result<Bytes> SizeInText(Parts& parts, const NodeExpandRequest& request, const Call& call) {
+  const auto look = [&]() -> Result<std::pair<Place, Bytes>> {
+    QUARRY_ASSIGN(Place place, Locate(parts, request.id, request.volume_path, call));
+    QUARRY_ASSIGN(const Bytes size, SizeOfTop(parts, place.stack));
+    return std::pair(std::move(place), size);
+  };
+  QUARRY_ASSIGN(auto now, look());
+  const auto is_larger = [&] { return now.second > now.first.found.record.lv->size; };
+  if (is_larger()) {
+    const auto& [pool, record] = now.first.found;
+    const World& world = parts.node.world;
+    QUARRY_ASSIGN(const auto turn,
+                  pool->writers.Wait(fmt::format("NodeExpandVolume of {}", request.id), call));
+    QUARRY_TRY(RunReloading(*pool, world, parts.node.log, *record.group, *record.lv,
+                            {lvm::RefreshLvs{record.group->name, {record.lv->name}}}, call));
+    QUARRY_ASSIGN(now, look());
+  }
+  if (is_larger()) {
+    return Error(
+        Code::kUnavailable,
+        fmt::format("volume {} has {} bytes in the kernel, but LVM gives it {}: what lies beyond may "
+                    "be another volume's, so nothing grows: try again",
+                    request.id, now.second.value, now.first.found.record.lv->size.value));
+  }
+  return now.second;
 }
 
 // Whether the volume is in use beyond the caller's own staging.
@@ -565,25 +595,15 @@ Result<VolumeStats> Volumes::Stats(const std::string& id, const std::string& vol
 Result<Bytes> Volumes::NodeExpand(const NodeExpandRequest& request, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   QUARRY_ASSIGN(const auto guard, LockVolume(parts_, request.id, "NodeExpandVolume", call));
-  QUARRY_ASSIGN(Place place, Locate(parts_, request.id, request.volume_path, call));
+  QUARRY_ASSIGN(const Place place, Locate(parts_, request.id, request.volume_path, call));
   QUARRY_TRY(CheckRealm(place.found.record, realm_));
   if (place.found.record.tags.ephemeral) {
     return Error(Code::kUnsupported, "volume_id: an inline volume cannot be grown");
   }
   if (parts_.node.config.expand == ExpandBy::kNode) {
     QUARRY_TRY(GrowOnNode(parts_, place, request, call));
-    QUARRY_ASSIGN(place, Locate(parts_, request.id, request.volume_path, call));
   }
-  QUARRY_ASSIGN(const Bytes size, SizeOfTop(parts_, place.stack));
-  if (size > place.found.record.lv->size) {
-    // As a growth leaves it that was killed before its commit, until disks that are missing are back.
-    return Error(
-        Code::kUnavailable,
-        fmt::format("volume {} has {} bytes in the kernel, but LVM gives it {}: what lies beyond may "
-                    "be another volume's, so its file system must not grow. Restart quarryd once no "
-                    "disk is missing, or run lvchange --refresh",
-                    request.id, size.value, place.found.record.lv->size.value));
-  }
+  QUARRY_ASSIGN(const Bytes size, SizeInText(parts_, request, call));
   if (size < request.range.required) {
     return Error(Code::kOutOfRange,
                  fmt::format("capacity_range.required_bytes: volume {} has {} bytes, {} were requested; "

@@ -87,7 +87,7 @@ void StartStores(Parts& parts, Pool& pool, const Catalog& catalog, const Call& c
     const std::string uuid = lvm::DmUuid(catalog.group->uuid, store.lv->uuid);
     const auto running = parts.node.world.dm.ThinPool(uuid);
     if (running.has_value() && running->has_value() && (*running)->held_root.has_value()) {
-      (void)parts.node.world.dm.SendToPool(uuid, dm::ReleaseMetadataSnap{});
+      ReleaseMetadata(parts.node.world.dm, uuid, *(*running)->held_root);
     }
     parts.node.store_troubles.Note(store.tags.id, started);
     if (!started.has_value()) {

@@ -148,10 +148,11 @@ Status CheckFits(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, dm
   return Error(
       Code::kPrecondition,
       fmt::format(
-          "thin store {0}/{1} has {2} bytes of data and {3} of metadata in the kernel, LVM knows of {4} "
-          "and {5}: the tables of a command that was killed before its commit were put into use by "
-          "another one. It cannot shrink. Extend it by hand to what the kernel has (lvextend -L {2}b "
-          "{0}/{1}; --poolmetadatasize), before another volume gets these extents",
+          "thin store {}/{} has {} bytes of data and {} of metadata in the kernel, LVM knows of {} and {}: "
+          "the "
+          "tables of a command that was killed before its commit were put into use by another one. It cannot "
+          "shrink. Let nothing else use the extents that `dmsetup table` shows below it, and give LVM's "
+          "volumes exactly those (lvextend with the ranges of each disk), or copy its volumes elsewhere",
           group.name, pool->name, data.value, metadata.value, parts->data->size.value,
           parts->metadata->size.value));
 }

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <thread>
 
 #include <fmt/format.h>
 
+#include "base/mutex.h"
 #include "engine/model/catalog.h"
 #include "engine/plan/proven_write.h"
 #include "engine/raid/stopped_array.h"
@@ -139,6 +141,55 @@ uint32_t HighestThinId(const lvm::VolumeGroup& group, std::string_view pool) {
   return highest;
 }
 
+namespace {
+
+// Metadata snapshots of this process that could not be released: the block of each, by the pool's UUID.
+class Unreleased {
+ public:
+  void Keep(const std::string& uuid, uint64_t root) {
+    const MutexLock lock(mutex_);
+    roots_[uuid] = root;
+  }
+  bool Has(const std::string& uuid, uint64_t root) {
+    const MutexLock lock(mutex_);
+    const auto found = roots_.find(uuid);
+    return found != roots_.end() && found->second == root;
+  }
+  void Forget(const std::string& uuid) {
+    const MutexLock lock(mutex_);
+    roots_.erase(uuid);
+  }
+
+ private:
+  Mutex mutex_;
+  std::map<std::string, uint64_t> roots_ ABSL_GUARDED_BY(mutex_);
+};
+
+Unreleased& OfThisProcess() {
+  static Unreleased unreleased;
+  return unreleased;
+}
+
+}  // namespace
+
+void ReleaseMetadata(dm::DmApi& dm, const std::string& uuid, uint64_t root) {
+  constexpr int kTries = 3;
+  constexpr int kTriesIfSuspended = 20;
+  constexpr std::chrono::milliseconds kPause{50};
+  for (int i = 0; i < kTriesIfSuspended; ++i) {
+    const Status released = dm.SendToPool(uuid, dm::ReleaseMetadataSnap{});
+    if (released.has_value() || released.error().code() == Code::kNotFound) {
+      OfThisProcess().Forget(uuid);
+      return;
+    }
+    if (i + 1 >= kTries && released.error().code() != Code::kUnavailable) {
+      break;
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+  OfThisProcess().Keep(uuid, root);
+}
+
 Result<MetadataHold> MetadataHold::Begin(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool,
                                          dm::DmApi& dm) {
   const auto parts = lvm::PartsOfPool(group, pool);
@@ -151,7 +202,11 @@ Result<MetadataHold> MetadataHold::Begin(const lvm::VolumeGroup& group, const lv
                  fmt::format("the metadata of thin store {} are not active", PathOf(group, pool)));
   }
   const std::string uuid = lvm::DmUuid(group.uuid, pool.uuid);
-  QUARRY_ASSIGN(const auto before, dm.ThinPool(uuid));
+  QUARRY_ASSIGN(auto before, dm.ThinPool(uuid));
+  if (before.has_value() && before->held_root.has_value() && OfThisProcess().Has(uuid, *before->held_root)) {
+    ReleaseMetadata(dm, uuid, *before->held_root);
+    QUARRY_ASSIGN(before, dm.ThinPool(uuid));
+  }
   if (before.has_value() && before->held_root.has_value()) {
     return Error(
         Code::kUnavailable,
@@ -181,14 +236,8 @@ Status MetadataHold::Check() const {
 }
 
 MetadataHold::~MetadataHold() {
-  constexpr int kTries = 200;  // a command may hold the pool suspended meanwhile
-  constexpr std::chrono::milliseconds kPause{50};
-  for (int i = 0; dm_ != nullptr && i < kTries; ++i) {
-    const Status released = dm_->SendToPool(uuid_, dm::ReleaseMetadataSnap{});
-    if (released.has_value() || released.error().code() == Code::kNotFound) {
-      return;
-    }
-    std::this_thread::sleep_for(kPause);
+  if (dm_ != nullptr) {
+    ReleaseMetadata(*dm_, uuid_, root_);
   }
 }
 

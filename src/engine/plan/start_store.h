@@ -71,6 +71,11 @@ class MetadataHold {
   uint64_t root_ = 0;  // the block with the snapshot's superblock
 };
 
+// Releases the metadata snapshot of the pool with this UUID, which is in the block `root`: of this process,
+// or of an earlier one. If that fails, as while the pool is suspended, the next Begin() tries it again. Takes
+// a second at most, and waits for disks.
+void ReleaseMetadata(dm::DmApi& dm, const std::string& uuid, uint64_t root);
+
 // The bytes that a thin volume of the pool has, in whole chunks. kCorrupt: the pool has no device for it.
 Result<Bytes> MappedBytes(const MetadataHold& hold, const lvm::VolumeGroup& group,
                           const lvm::LogicalVolume& lv, const World& world, const Call& call);

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "engine/model/thin_space.h"
+#include "engine/plan/start_store.h"
 #include "lvm/names.h"
 #include "lvm/ownership.h"
 #include "tests/unit/engine/thin_store_world.h"
@@ -408,6 +409,25 @@ TEST_F(ThinStoreTest, NoCommandUsesTheTablesOfAnAdministratorsKilledOne) {
   EXPECT_TRUE(again.has_value()) << again.error().message();
   EXPECT_EQ(refreshed, 1);
   lvm_.SetOnCall({});
+}
+
+TEST_F(ThinStoreTest, MetadataThatCouldNotBeReleasedAreReleasedLater) {
+  Make("one", 5);
+  const Catalog catalog = Now();
+  const std::string pool = lvm::DmUuidOfPool(PoolUuid());
+  const auto begin = [&] { return MetadataHold::Begin(*catalog.group, *catalog.stores.front().lv, dm_); };
+  {
+    const auto hold = begin();
+    ASSERT_TRUE(hold.has_value()) << hold.error().message();
+    dm_.SetSuspended(pool, true);
+  }
+  EXPECT_TRUE((*dm_.ThinPool(PoolUuid()))->held_root.has_value());
+  dm_.SetSuspended(pool, false);
+  {
+    const auto hold = begin();
+    EXPECT_TRUE(hold.has_value()) << hold.error().message();
+  }
+  EXPECT_FALSE((*dm_.ThinPool(PoolUuid()))->held_root.has_value());
 }
 
 TEST_F(ThinStoreTest, WhatAnAdministratorBuildsOnItIsKept) {
