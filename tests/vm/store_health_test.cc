@@ -62,8 +62,9 @@ class StoreHealthTest : public ThinStoresTest {
   // As after a reboot, before quarryd begins.
   void StopAll() {
     ASSERT_EQ(quarryd().Stop(), 0);
+    const std::string devices = Sh("dmsetup info -c -o name,open,suspended,tables_loaded,uuid").out;
     const Outcome stopped = Tool({"vgchange", "-an", kGroup});
-    ASSERT_TRUE(stopped.ok()) << stopped.err;
+    ASSERT_TRUE(stopped.ok()) << stopped.err << devices;
   }
   v1::Volume MakeWritten(const std::string& name, uint64_t seed, int64_t size = 24 * kMi) {
     const v1::Volume volume = Make(name, size);

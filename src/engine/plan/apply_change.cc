@@ -179,15 +179,29 @@ Status ReloadOne(const Verb& verb, const World& world, const Call& call) {
   return done;
 }
 
+// A start of the pool may have been killed when all but its own device was there: LVM then takes the pool for
+// inactive, and removes no volume of it while it lacks disks.
+Status CompletePool(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool, const World& world,
+                    const Call& call) {
+  QUARRY_ASSIGN(const auto own, world.dm.Find(lvm::DmUuidAbovePool(lvm::DmUuid(group.uuid, pool.uuid))));
+  if (!own.has_value() || own->has_table) {
+    return Ok();
+  }
+  return pool.partial ? world.lvm.Apply(lvm::ActivateDegradedThin{group.name, {pool.name}}, call)
+                      : world.lvm.Apply(lvm::ActivateLvs{group.name, {pool.name}}, call);
+}
+
 }  // namespace
 
 Status PutRight(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world,
                 const Call& call) {
   QUARRY_ASSIGN(bool is_left, PrepareReload(group, lv, world, call));
-  if (const auto below = PoolOf(group, lv); !is_left && below.has_value()) {
+  const auto below = PoolOf(group, lv);
+  if (!is_left && below.has_value()) {
     QUARRY_ASSIGN(is_left, IsSuspended(group, *below->pool, world));
   }
-  return is_left ? LoadTables(group, lv, world, call) : Ok();
+  QUARRY_TRY(is_left ? LoadTables(group, lv, world, call) : Ok());
+  return below.has_value() ? CompletePool(group, *below->pool, world, call) : Ok();
 }
 
 Status ApplyChange(const lvm::Change& change, const World& world, const Call& call) {

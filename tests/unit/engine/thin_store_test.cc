@@ -388,6 +388,18 @@ TEST_F(ThinStoreTest, NoCommandUsesTheTablesOfAnAdministratorsKilledOne) {
   EXPECT_TRUE(UntilLvs(2));
   lvm_.SetOnCall({});
 
+  // A start of the pool was killed before its own device had its table.
+  const std::string own = lvm::DmUuidAbovePool(PoolUuid());
+  dm_.AddDevice(own, "vg0-pool", size);
+  dm_.TakeTable(own);
+  calls.clear();
+  lvm_.SetOnCall(watch);
+  EXPECT_TRUE(engine_->volumes().Delete(Make("four", 5), Soon()).has_value());
+  EXPECT_EQ(calls.front(), "Activate");
+  EXPECT_TRUE(UntilLvs(2));
+  lvm_.SetOnCall({});
+  EXPECT_TRUE(dm_.Remove(own).has_value());
+
   // Another command has resumed them, and the pool has noted its size. A pool cannot shrink.
   leave();
   const uint64_t chunks = (size + kExtent).value / kChunk.value;
