@@ -204,7 +204,8 @@ INSTANTIATE_TEST_SUITE_P(Types, EvacuatedStoreTest, testing::Values("raid1", "li
                          [](const auto& tested) { return std::string(tested.param); });
 
 TEST_P(EvacuatedStoreTest, KeepsEveryByteOnOtherDisks) {
-  ASSERT_NO_FATAL_FAILURE(StartWith(GetParam()));
+  // Slow enough to be seen at work.
+  ASSERT_NO_FATAL_FAILURE(StartWith(GetParam(), "600", {{"QUARRY_REBUILD_RATE", "8MiB"}}));
   const v1::Volume kept = Make("kept", 8 * kMi);
   ASSERT_OK(WritePattern(Publish(kept, "kept"), 3, 8 << 20));
   const auto snapshot = client().Snapshot("nightly", kept.volume_id());
@@ -221,8 +222,8 @@ TEST_P(EvacuatedStoreTest, KeepsEveryByteOnOtherDisks) {
     } else {
       ASSERT_TRUE(Tool({"quarryctl", verb, leaving, "--no-wait"}).ok());
       const auto under_way = [] {
-        return Sh("lvs -a --noheadings -o lv_name,copy_percent vg | grep -v 100.00 | grep -Eq "
-                  "'pvmove|[0-9]\\.[0-9]'")
+        return Sh("dmsetup ls | grep -q pvmove || dmsetup status --target raid | "
+                  "awk '{split($8, part, \"/\"); if (part[1] != part[2]) busy = 1} END {exit !busy}'")
             .ok();
       };
       EXPECT_TRUE(Eventually(under_way, 60)) << quarryd().Log();
