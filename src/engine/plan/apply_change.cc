@@ -207,14 +207,13 @@ Status PutRight(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, con
 Status ApplyChange(const lvm::Change& change, const World& world, const Call& call) {
   return std::visit(
       [&]<typename Verb>(const Verb& verb) {
-        if constexpr (std::is_same_v<Verb, lvm::CreateThinLv>) {
-          return ReloadOne(verb, world, call);
-        } else if constexpr (!Verb::kReloadsTables) {
-          return world.lvm.Apply(verb, call);
-        } else if constexpr (requires { verb.names; }) {
+        constexpr bool kSeveral = requires { verb.names; };
+        if constexpr (Verb::kReloadsTables && kSeveral) {
           return ReloadEach(verb, world, call);
-        } else {
+        } else if constexpr (Verb::kReloadsTables || std::is_same_v<Verb, lvm::CreateThinLv>) {
           return ReloadOne(verb, world, call);
+        } else {
+          return world.lvm.Apply(verb, call);
         }
       },
       change);
