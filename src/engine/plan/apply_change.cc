@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -29,17 +28,6 @@ constexpr std::chrono::seconds kRestoreLimit{20};
 const lvm::LogicalVolume& WholeOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv) {
   const lvm::LogicalVolume* const pool = lvm::PoolOfPart(group, lv);
   return pool == nullptr ? lv : *pool;
-}
-
-// The pool that `lv` is in or that it is, and its parts. nullopt: it is neither in a thin pool nor one.
-struct PoolBelow {
-  const lvm::LogicalVolume* pool;
-  lvm::PoolParts parts;
-};
-std::optional<PoolBelow> PoolOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv) {
-  const lvm::LogicalVolume* const pool = lv.pool.empty() ? &lv : group.FindLv(lv.pool);
-  const auto parts = pool == nullptr ? std::nullopt : lvm::PartsOfPool(group, *pool);
-  return parts.has_value() ? std::optional(PoolBelow{pool, *parts}) : std::nullopt;
 }
 
 // Whether LVM may reload the tables of this volume, as it does for every change of the volume

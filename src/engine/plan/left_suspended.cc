@@ -33,20 +33,20 @@ class Looker {
   Looker(const lvm::VolumeGroup& group, const World& world) : group_(group), world_(world) {}
 
   Result<Left> Look(const lvm::LogicalVolume& lv) {
-    const lvm::LogicalVolume* const pool = lv.pool.empty() ? &lv : group_.FindLv(lv.pool);
-    const auto parts = pool == nullptr ? std::nullopt : lvm::PartsOfPool(group_, *pool);
-    if (!parts.has_value()) {
+    const auto below = PoolOf(group_, lv);
+    if (!below.has_value()) {
       QUARRY_TRY(LookAtVolume(lv, false));
       return left_;
     }
+    const auto& [pool, parts] = *below;
     const std::string uuid = lvm::DmUuid(group_.uuid, pool->uuid);
     QUARRY_TRY(LookAt(lvm::DmUuidAbovePool(uuid), left_.waiting));
     // While the pool itself goes on, its commits need the parts.
     QUARRY_ASSIGN(const auto own, LookAt(lvm::DmUuidOfPool(uuid), left_.waiting));
-    QUARRY_TRY(IsLarger(lvm::DmUuidOfPool(uuid), parts->data->size));
+    QUARRY_TRY(IsLarger(lvm::DmUuidOfPool(uuid), parts.data->size));
     const bool is_suspended = own.has_value() && own->suspended;
-    QUARRY_TRY(LookAtVolume(*parts->data, is_suspended));
-    QUARRY_TRY(LookAtVolume(*parts->metadata, is_suspended));
+    QUARRY_TRY(LookAtVolume(*parts.data, is_suspended));
+    QUARRY_TRY(LookAtVolume(*parts.metadata, is_suspended));
     if (pool != &lv && !is_suspended) {
       QUARRY_TRY(LookAtVolume(lv, false));
     }
@@ -131,30 +131,30 @@ class Looker {
 // A pool cannot shrink: its metadata say how many blocks it has, and the kernel does not resume it with a
 // table of fewer.
 Status CheckFits(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, dm::DmApi& dm) {
-  const lvm::LogicalVolume* const pool = lv.pool.empty() ? &lv : group.FindLv(lv.pool);
-  const auto parts = pool == nullptr ? std::nullopt : lvm::PartsOfPool(group, *pool);
-  if (!parts.has_value()) {
+  const auto below = PoolOf(group, lv);
+  if (!below.has_value()) {
     return Ok();
   }
+  const auto& [pool, parts] = *below;
   QUARRY_ASSIGN(const auto status, dm.ThinPool(lvm::DmUuid(group.uuid, pool->uuid)));
   if (!status.has_value() || status->mode == dm::ThinPoolStatus::Mode::kFailed) {
     return Ok();
   }
   const Bytes data{status->data_total * pool->segments.front().chunk_size.value};
   const Bytes metadata{status->metadata_total * 4 * kKiB.value};
-  if (data <= parts->data->size && metadata <= parts->metadata->size) {
+  if (data <= parts.data->size && metadata <= parts.metadata->size) {
     return Ok();
   }
   return Error(
       Code::kPrecondition,
       fmt::format(
           "thin store {}/{} has {} bytes of data and {} of metadata in the kernel, LVM knows of {} and {}: "
-          "the "
-          "tables of a command that was killed before its commit were put into use by another one. It cannot "
-          "shrink. Let nothing else use the extents that `dmsetup table` shows below it, and give LVM's "
+          "the tables of a command that was killed before its commit were put into use by another one. It "
+          "cannot shrink. Let nothing else use the extents that `dmsetup table` shows below it, and give "
+          "LVM's "
           "volumes exactly those (lvextend with the ranges of each disk), or copy its volumes elsewhere",
-          group.name, pool->name, data.value, metadata.value, parts->data->size.value,
-          parts->metadata->size.value));
+          group.name, pool->name, data.value, metadata.value, parts.data->size.value,
+          parts.metadata->size.value));
 }
 
 }  // namespace
@@ -195,6 +195,12 @@ Result<bool> PrepareReload(const lvm::VolumeGroup& group, const lvm::LogicalVolu
     QUARRY_TRY(world.dm.Suspend(array, dm::FileSystemLock::kSkip));
   }
   return !left.Nothing();
+}
+
+std::optional<PoolBelow> PoolOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv) {
+  const lvm::LogicalVolume* const pool = lv.pool.empty() ? &lv : group.FindLv(lv.pool);
+  const auto parts = pool == nullptr ? std::nullopt : lvm::PartsOfPool(group, *pool);
+  return parts.has_value() ? std::optional(PoolBelow{pool, *parts}) : std::nullopt;
 }
 
 std::vector<std::string> DmUuidsAboveParts(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool) {

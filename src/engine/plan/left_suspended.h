@@ -1,12 +1,14 @@
 // Volumes and thin stores that a killed command of LVM left suspended, or with tables that wait.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/call.h"
 #include "base/result.h"
 #include "engine/world.h"
+#include "lvm/ownership.h"
 #include "lvm/snapshot.h"
 
 namespace quarry::engine {
@@ -34,6 +36,13 @@ namespace quarry::engine {
 // put the larger tables of a pool into use, which cannot shrink; errors of LvmApi::Hold and DmApi.
 Result<bool> PrepareReload(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world,
                            const Call& call);
+
+// The pool that `lv` is in or that it is, and its parts. nullopt: it is neither in a thin pool nor one.
+struct PoolBelow {
+  const lvm::LogicalVolume* pool;
+  lvm::PoolParts parts;
+};
+std::optional<PoolBelow> PoolOf(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv);
 
 // Device-mapper UUIDs of the devices of a thin pool above its parts, from the top.
 std::vector<std::string> DmUuidsAboveParts(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool);
