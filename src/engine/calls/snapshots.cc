@@ -195,11 +195,19 @@ Result<SnapshotList> Snapshots::List(const SnapshotFilter& filter, uint32_t max_
                                      const std::string& token, const Call& call) {
   QUARRY_ASSIGN(const auto pass, parts_.node.gate.Enter(call));
   QUARRY_TRY(CheckToken(token, "ListSnapshots"));
-  QUARRY_ASSIGN(const auto catalogs, AllCatalogs(parts_, call));
   SnapshotList page;
+  if (!filter.id.empty()) {  // needs no other pool than its own
+    QUARRY_ASSIGN(const auto found, parts_.node.FindSnapshot(filter.id, call));
+    if (found.has_value() && (filter.source.empty() || filter.source == found->record.tags.source)) {
+      page.snapshots.push_back(DescribeSnapshot(found->record));
+    }
+    page.next_token = TakePage(page.snapshots, token, max_entries);
+    return page;
+  }
+  QUARRY_ASSIGN(const auto catalogs, AllCatalogs(parts_, call));
   for (const auto& catalog : catalogs) {
     for (const Record& record : catalog->records) {
-      if (IsWholeSnapshot(*catalog, record) && (filter.id.empty() || filter.id == record.tags.id) &&
+      if (IsWholeSnapshot(*catalog, record) &&
           (filter.source.empty() || filter.source == record.tags.source)) {
         page.snapshots.push_back(DescribeSnapshot(record));
       }
