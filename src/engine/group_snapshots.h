@@ -21,6 +21,7 @@ struct GroupSnapshotRequest {
 struct GroupSnapshot {
   std::string id;
   std::vector<VolumeSnapshot> members;  // never empty; in the order of their ids
+  bool whole = true;                    // false: members are gone, as after a deletion that was cut off
 };
 
 struct Parts;  // calls/parts.h

@@ -66,7 +66,7 @@ void Fill(pb::VolumeGroupSnapshot& message, const engine::GroupSnapshot& group, 
   for (const engine::VolumeSnapshot& member : group.members) {
     Fill(*message.add_snapshots(), member, here, alpha);
   }
-  message.set_ready_to_use(true);
+  message.set_ready_to_use(group.whole);
   *message.mutable_creation_time() = message.snapshots(0).creation_time();
 }
 

@@ -37,7 +37,8 @@ Result<std::vector<Found>> MembersOf(Node& node, const std::string& group, const
 }
 
 GroupSnapshot Describe(const std::vector<Found>& members) {
-  GroupSnapshot out{.id = members.front().record.tags.group, .members = {}};
+  const lvm::VolumeTags& tags = members.front().record.tags;
+  GroupSnapshot out{.id = tags.group, .members = {}, .whole = members.size() == tags.group_members};
   for (const Found& member : members) {
     out.members.push_back(DescribeSnapshot(member.record));
   }
@@ -223,7 +224,9 @@ Result<GroupSnapshot> GroupSnapshots::Get(const std::string& id, const std::vect
   for (const VolumeSnapshot& one : group.members) {
     own.insert(one.id);
   }
-  if (!members.empty() && AsSet(members) != own) {
+  const std::set<std::string> named = AsSet(members);
+  const bool lacks_named = !group.whole && std::ranges::includes(named, own);  // it had these, too
+  if (!named.empty() && named != own && !lacks_named) {
     return Error(Code::kInvalidArgument,
                  fmt::format("snapshot_ids: group snapshot {} has other members", id));
   }

@@ -832,6 +832,13 @@ TEST_F(GroupSnapshotTest, AnotherPoolThatIsLostKeepsNoGroupFromItsLife) {
   EXPECT_EQ(IdsOf(*again), IdsOf(*made));
   const auto got = engine_->group_snapshots().Get(made->id, IdsOf(*made), Soon());
   ASSERT_TRUE(got.has_value()) << got.error().message();
+  const auto listed = [&](const SnapshotFilter& filter) {
+    return engine_->snapshots().List(filter, 0, "", Soon());
+  };
+  const auto one = listed({.id = made->members.front().id});
+  ASSERT_TRUE(one.has_value()) << one.error().message();
+  EXPECT_EQ(one->snapshots.size(), 1U);
+  EXPECT_EQ(listed({}).error().code(), Code::kUnavailable) << "a list of all needs every pool";
   const auto unknown =
       engine_->group_snapshots().Get(GroupIdOf(lvm::VolumeId("lost", lvm::NewLvName(), "")), {}, Soon());
   ASSERT_FALSE(unknown.has_value());
@@ -892,6 +899,16 @@ TEST_F(GroupSnapshotTest, WhatIsLeftOfAGroupIsKept) {
   const auto again = CutGroup();
   ASSERT_FALSE(again.has_value());
   EXPECT_EQ(again.error().code(), Code::kPrecondition) << again.error().message();
+  EXPECT_TRUE(group->whole);
+  const auto rest = engine_->group_snapshots().Get(group->id, {}, Soon());
+  ASSERT_TRUE(rest.has_value()) << rest.error().message();
+  EXPECT_EQ(rest->members.size(), 2U);
+  EXPECT_FALSE(rest->whole);
+  const auto all = engine_->group_snapshots().Get(group->id, IdsOf(*group), Soon());
+  ASSERT_TRUE(all.has_value()) << all.error().message();
+  EXPECT_FALSE(all->whole);
+  EXPECT_EQ(engine_->group_snapshots().Get(group->id, {IdsOf(*rest).front()}, Soon()).error().code(),
+            Code::kInvalidArgument);
   for (const VolumeSnapshot& member : group->members) {
     if (member.id != LeaderOf(group->id)) {
       DeleteSnapshot(member.id);
