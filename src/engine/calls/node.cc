@@ -2,6 +2,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <memory>
 
 #include <fmt/format.h>
 
@@ -56,7 +57,23 @@ struct Job {
   Pool& pool;
   std::string id;
   std::string what;  // "NodeStageVolume of <id>"
+  // Of HoldDevice(), if the plan names the device by its path.
+  std::shared_ptr<const UniqueFd> held = nullptr;
 };
+
+// The volume's device, open. Tools and mounts get the device's path; until this is closed, nobody can
+// deactivate the volume, so that the path becomes that of another one. kUnavailable: that happened since
+// `stack` was looked up.
+Result<std::shared_ptr<const UniqueFd>> HoldDevice(const Parts& parts, const Stack& stack) {
+  QUARRY_ASSIGN(UniqueFd fd, parts.node.world.dm.Open(stack.top().uuid, O_RDONLY));
+  QUARRY_ASSIGN(const auto now, parts.node.world.dm.Find(stack.top().uuid));
+  if (!now.has_value() || now->major != stack.top().major || now->minor != stack.top().minor) {
+    return Error(
+        Code::kUnavailable,
+        fmt::format("another process has deactivated and activated {}: try again", stack.top().name));
+  }
+  return std::make_shared<const UniqueFd>(std::move(fd));
+}
 
 // Only commits need the group's turn. mkfs and mounts make no other caller wait.
 Status RunStep(const Job& job, const Action& action, const Call& call) {
@@ -159,14 +176,16 @@ Status StageMounted(Parts& parts, const Found& found, const Stack& stack, const 
   QUARRY_ASSIGN(const StageRequest request, Resolved(parts, asked));
   QUARRY_ASSIGN(const mount::MountTable mounts, parts.node.world.mount.Mounts());
   NodeView view{found.record, stack, mounts, std::nullopt, parts.node.config.fsck == Fsck::kPreen};
+  std::shared_ptr<const UniqueFd> held;
   mount::Content content;
   if (OurMountAt(view, request.staging_path) == nullptr) {
+    QUARRY_ASSIGN(held, HoldDevice(parts, stack));
     QUARRY_ASSIGN(content, LookAt(parts, found, stack));
     QUARRY_TRY(LookForRawTarget(parts, view));
   }
   QUARRY_ASSIGN(const Plan plan, PlanStage(view, request, content));
-  return RunNodePlan({parts, *found.pool, request.id, fmt::format("NodeStageVolume of {}", request.id)}, plan,
-                     guard, call);
+  return RunNodePlan({parts, *found.pool, request.id, fmt::format("NodeStageVolume of {}", request.id), held},
+                     plan, guard, call);
 }
 
 Status PublishRaw(Parts& parts, const Found& found, const Stack& stack, const PublishRequest& asked,
@@ -492,8 +511,10 @@ Status PublishMounted(Parts& parts, const Found& found, const Stack& stack, cons
   QUARRY_ASSIGN(const mount::MountTable mounts, parts.node.world.mount.Mounts());
   NodeView view{found.record, stack, mounts, std::nullopt, parts.node.config.fsck == Fsck::kPreen};
   const bool staged = request.staging_path.has_value();
+  std::shared_ptr<const UniqueFd> held;  // a bind mount names no device
   mount::Content content;
   if (!staged && WholeMount(view) == nullptr) {
+    QUARRY_ASSIGN(held, HoldDevice(parts, stack));
     QUARRY_ASSIGN(content, LookAt(parts, found, stack));
     QUARRY_TRY(LookForRawTarget(parts, view));
   }
@@ -501,8 +522,9 @@ Status PublishMounted(Parts& parts, const Found& found, const Stack& stack, cons
   const bool several_targets = parts.node.config.several_targets;
   QUARRY_ASSIGN(const Plan plan, staged ? PlanPublishMount(view, request, several_targets)
                                         : PlanPublishUnstaged(view, request, content, several_targets));
-  return RunNodePlan({parts, *found.pool, request.id, fmt::format("NodePublishVolume of {}", request.id)},
-                     plan, guard, call);
+  return RunNodePlan(
+      {parts, *found.pool, request.id, fmt::format("NodePublishVolume of {}", request.id), held}, plan, guard,
+      call);
 }
 
 Status Volumes::Stage(const StageRequest& request, const Call& call) {

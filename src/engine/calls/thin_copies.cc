@@ -170,7 +170,10 @@ Status Separate(Parts& parts, Pool& pool, const CreateWish& wish, const Call& ca
     QUARRY_ASSIGN(const auto turn, pool.writers.Wait("activating a copy", call));
     QUARRY_TRY(Execute({ActivateAction{catalog->group->name, {lv->name}}}, world, call));
   }
-  QUARRY_ASSIGN(const auto stack, parts.node.StackOn(lvm::DmUuid(catalog->group->uuid, lv->uuid)));
+  // The tools get a path. As long as the device is open, the path is not that of another volume.
+  const std::string uuid = lvm::DmUuid(catalog->group->uuid, lv->uuid);
+  QUARRY_ASSIGN(const UniqueFd held, world.dm.Open(uuid, O_RDONLY));
+  QUARRY_ASSIGN(const auto stack, parts.node.StackOn(uuid));
   if (!stack.has_value()) {
     return Error(Code::kUnavailable, "the new volume is not active any more: try again");
   }

@@ -78,6 +78,7 @@ class BackgroundSteps::Task {
     call.stop = stop;
     call.record = record_;
     Status outcome = work_(call);
+    work_ = nullptr;  // with all that it holds, such as an open device
     const MutexLock lock(mutex_);
     guard_.reset();  // first, so that a caller that gets the outcome finds the volume free
     outcome_ = std::move(outcome);
@@ -86,7 +87,7 @@ class BackgroundSteps::Task {
   }
 
   const Title title_;
-  const Work work_;
+  Work work_;  // of the thread
   const SteadyTime since_;
   const std::shared_ptr<CallRecord> record_;
   mutable Mutex mutex_;

@@ -8,11 +8,13 @@
 #include <mutex>
 
 #include "engine/engine.h"
+#include "engine/pool/background_steps.h"
 #include "tests/fakes/fake_dm.h"
 #include "tests/fakes/fake_erase.h"
 #include "tests/fakes/fake_lvm.h"
 #include "tests/fakes/fake_mount.h"
 #include "tests/fakes/fake_world.h"
+#include "tests/unit/engine/eventually.h"
 
 namespace quarry::engine {
 namespace {
@@ -212,6 +214,29 @@ TEST_F(BackgroundStepsTest, TheStepEndsWithItsEngine) {
   Restart();
   EXPECT_TRUE(Stage(id_, Soon()).has_value());
   EXPECT_EQ(mount_.Made().size(), 1U);
+}
+
+// An open device, for example.
+TEST(BackgroundStepsAloneTest, AStepHoldsNothingAfterItsEnd) {
+  KeyLocks locks;
+  auto guard = locks.TryLock(LockKey::Volume("one"), "test");
+  ASSERT_TRUE(guard.has_value());
+  BackgroundSteps steps;
+  std::promise<void> may_end;
+  auto held = std::make_shared<int>(0);
+  const std::weak_ptr<int> watched = held;
+  const auto work = [held = std::move(held), end = may_end.get_future().share()](const Call&) -> Status {
+    end.wait();
+    return Ok();
+  };
+  {
+    const Status left = steps.Run(
+        "one", [] { return "work"; }, milliseconds(20000), work, *guard, CallWithin(milliseconds(600)));
+    EXPECT_FALSE(left.has_value()) << "the caller has left";
+  }
+  may_end.set_value();
+  ASSERT_TRUE(steps.Join("two", CallWithin(milliseconds(1000))).has_value());
+  EXPECT_TRUE(Eventually([&] { return watched.use_count() == 1; })) << "the test's own work has the last one";
 }
 
 TEST_F(BackgroundStepsTest, GivingToAGroupOutlivesItsCaller) {
