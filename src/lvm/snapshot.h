@@ -63,6 +63,9 @@ struct ThinPool {
   PoolDiscards discards = PoolDiscards::kPassdown;
   bool zeroes_chunks = false;    // new chunks are zeroed before they are used
   bool error_when_full = false;  // writes that find no free chunk fail at once; otherwise they wait first
+  // Devices of volumes that LVM has removed from its text, and may still have to delete from the pool.
+  // No report shows them: empty if the text was not read.
+  std::vector<uint32_t> queued_deletes = {};
   bool operator==(const ThinPool&) const = default;
 };
 

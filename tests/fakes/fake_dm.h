@@ -57,9 +57,9 @@ class FakeDm : public dm::DmApi {
   void AddThinPool(const std::string& uuid, const std::string& name, Bytes chunk, uint64_t data_chunks,
                    bool has_volumes = true);
   // LVM's text had the devices `before`, and now has `now`: those that are new are made, those that are gone
-  // are deleted.
+  // are deleted. `transaction_id`: LVM's, which the pool gets.
   void ChangeThins(const std::string& uuid, Bytes chunk, const std::set<dm::ThinId>& before,
-                   const std::set<dm::ThinId>& now);
+                   const std::set<dm::ThinId>& now, uint64_t transaction_id);
   // For FakePoolReader: the device with this UUID has the metadata of the pool.
   void SetThinMetadata(const std::string& pool, const std::string& metadata_uuid);
   // As PoolReaderApi. `metadata`: the node of that device.

@@ -310,9 +310,10 @@ void FakeDm::AddThinPool(const std::string& uuid, const std::string& name, Bytes
 }
 
 void FakeDm::ChangeThins(const std::string& uuid, Bytes chunk, const std::set<dm::ThinId>& before,
-                         const std::set<dm::ThinId>& now) {
+                         const std::set<dm::ThinId>& now, uint64_t transaction_id) {
   const std::lock_guard lock(mutex_);
   FakeThinPool& pool = pools_.try_emplace(uuid, chunk, 0).first->second;
+  pool.base.transaction_id = transaction_id;
   for (const dm::ThinId id : now) {
     if (!before.contains(id)) {
       (void)pool.Take(dm::CreateThin{id}, false);  // as LVM, this takes a device that is there

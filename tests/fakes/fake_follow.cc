@@ -97,7 +97,7 @@ void Follow(FakeLvm& lvm, FakeDm& dm) {
         }
       }
       dm.ChangeThins(UuidOf(group, pool), pool.segments.front().chunk_size, (*known)[UuidOf(group, pool)],
-                     now);
+                     now, pool.segments.front().thin_pool->transaction_id);
       (*known)[UuidOf(group, pool)] = std::move(now);
     }
   };

@@ -7,6 +7,7 @@
 #include <grpcpp/create_channel.h>
 
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -307,6 +308,103 @@ TEST_P(HandKillsTest, AGrowthByHandIsPutRightAtEachRequest) {
   });
 }
 
+// An administrator removes a volume, and that is killed. Chunks that the kernel has not given back yet are
+// promised to nobody: LVM sends what it owes the kernel with its next creation or removal, and not when it
+// grows a volume that is not active.
+class ByHandKillsTest : public ThinKillsTest {
+ protected:
+  // Chunks of the store that are in use.
+  static int64_t Used() {
+    const std::string used = Trim(Sh("dmsetup status --target thin-pool | awk '{print $6}'").out);
+    return used.empty() ? -1 : std::stoll(used);  // "USED/TOTAL"
+  }
+  void KillQuarrydToo() {
+    if (GetParam() == Killed::kQuarrydToo) {
+      quarryd().Kill();
+    }
+  }
+};
+
+TEST_P(ByHandKillsTest, AGrowthAfterARemovalByHandFindsItsChunksAtEachRequest) {
+  constexpr int64_t kRest = 136 * kMi;  // what the others leave
+  int owed = 0;
+  ForEach([&](int nth) {
+    SCOPED_TRACE("request " + std::to_string(nth));
+    const v1::Volume small = Make("small", 8 * kMi);
+    EXPECT_TRUE(Tool({"lvchange", "-an", "vg/" + LvOf(small)}).ok());
+    const int64_t before = Used();
+    const v1::Volume gone = Make("gone", kRest);
+    EXPECT_OK(WritePattern(Publish(gone, "gone"), 8, kLength));
+    EXPECT_OK(client().Unpublish(gone.volume_id(), TargetPath("gone")));
+    EXPECT_OK(client().Unstage(gone.volume_id(), StagingPath("gone")));
+    EXPECT_GT(Used(), before);
+    watched::Arm(nth, "hand");
+    const Outcome removed = Tool({"lvremove", "-ff", "-y", "vg/" + LvOf(gone)});
+    const bool fired = !watched::Disarm();
+    EXPECT_TRUE(fired || removed.ok()) << removed.err;
+    if (fired) {
+      KillQuarrydToo();
+      AfterAKill();
+      printf("\n");
+    }
+    const bool is_there = Tool({"lvs", "vg/" + LvOf(gone)}).ok();
+    std::filesystem::remove("/dev/vg/" + LvOf(gone));  // the killed command left it
+    owed += !is_there && Used() > before ? 1 : 0;
+    EXPECT_OK(client().Delete(gone.volume_id()));
+    EXPECT_TRUE(Eventually([&] { return Visible() == 4; }, 120)) << Lvs("lv_name,lv_tags");
+    EXPECT_FALSE(Sh("dmsetup info vg-" + LvOf(small)).ok()) << "it is not active";
+    EXPECT_OK(client().Expand(small.volume_id(), kRest + 8 * kMi)) << quarryd().Log();
+    EXPECT_EQ(Used(), before);
+    CheckVolumes();
+    EXPECT_OK(client().Delete(small.volume_id()));
+    EXPECT_TRUE(Eventually([&] { return Visible() == 3; }, 120)) << Lvs("lv_name,lv_tags");
+    return fired;
+  });
+  EXPECT_TRUE(owed > 0 || watched::Every() > 1) << "no kill left anything for the kernel";
+  printf("%d times the kernel had chunks of a volume that LVM had removed\n", owed);
+}
+
+// An administrator's `lvcreate -s` is killed. At one moment LVM can make nothing in the store any more. The
+// error has the command that ends that, and no capacity is shown.
+TEST_P(ByHandKillsTest, ASnapshotByHandIsToldAtEachRequest) {
+  int told = 0;
+  ForEach([&](int nth) {
+    SCOPED_TRACE("request " + std::to_string(nth));
+    watched::Arm(nth, "hand");
+    const Outcome cut = Tool({"lvcreate", "-s", "-n", "by_hand", "vg/" + LvOf(volumes_[0])});
+    const bool fired = !watched::Disarm();
+    EXPECT_TRUE(fired || cut.ok()) << cut.err;
+    if (fired) {
+      KillQuarrydToo();
+      AfterAKill();
+      printf("\n");
+    }
+    Sh("dmsetup resume vg-" + LvOf(volumes_[0]));
+    const VolumeSpec spec{"made", TypeParameters("thin"), BlockCapability(), 8 * kMi};
+    auto made = client().Create(spec);
+    if (!made.ok()) {
+      ++told;
+      EXPECT_EQ(Left(), 0);
+      const std::string words = made.status.error_message();
+      const size_t begin = words.find("dmsetup message");
+      const size_t end = words.find("\";", begin);
+      EXPECT_LT(end, words.size()) << words;
+      const Outcome cured = Sh(words.substr(begin, end + 1 - begin));
+      EXPECT_TRUE(cured.ok()) << cured.err;
+      made = client().Create(spec);
+    }
+    EXPECT_OK(made) << quarryd().Log();
+    EXPECT_GT(Left(), 0);
+    const bool is_there = Tool({"lvs", "vg/by_hand"}).ok();
+    EXPECT_TRUE(!is_there || Tool({"lvremove", "-ff", "-y", "vg/by_hand"}).ok());
+    CheckVolumes();
+    EXPECT_OK(client().Delete(made.value.volume().volume_id()));
+    EXPECT_TRUE(Eventually([&] { return Visible() == 3; }, 120)) << Lvs("lv_name,lv_tags");
+    return fired;
+  });
+  EXPECT_TRUE(told > 0 || watched::Every() > 1) << "no kill left what LVM cannot finish";
+}
+
 // As a growth by quarryd, with data of type raid5, while the array is at the sync of what the growth adds. An
 // array whose legs are taken from below the sync fails them all, and every access with them.
 class SyncKillsTest : public GrowthKillsTest {
@@ -398,6 +496,8 @@ std::string NameOf(const testing::TestParamInfo<Killed>& tested) {
 INSTANTIATE_TEST_SUITE_P(Each, ThinKillsTest, testing::Values(Killed::kOneProcess, Killed::kQuarrydToo),
                          NameOf);
 INSTANTIATE_TEST_SUITE_P(Each, HandKillsTest, testing::Values(Killed::kOneProcess), NameOf);
+INSTANTIATE_TEST_SUITE_P(Each, ByHandKillsTest, testing::Values(Killed::kOneProcess, Killed::kQuarrydToo),
+                         NameOf);
 INSTANTIATE_TEST_SUITE_P(Each, VolumeKillsTest, testing::Values(Killed::kOneProcess, Killed::kQuarrydToo),
                          NameOf);
 INSTANTIATE_TEST_SUITE_P(Each, SyncKillsTest, testing::Values(Killed::kOneProcess, Killed::kQuarrydToo),

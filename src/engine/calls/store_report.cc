@@ -15,6 +15,7 @@
 #include "engine/model/store_ladder.h"
 #include "engine/model/thin_space.h"
 #include "engine/model/volume_health.h"
+#include "engine/plan/pool_queue.h"
 #include "engine/plan/start_store.h"
 #include "engine/plan/thin_capacity.h"
 
@@ -78,8 +79,9 @@ void AskKernel(const Catalog& catalog, const Store& store, const StoreConfig& ru
   }
   if (out.mode == StoreMode::kReadWrite) {
     const StoreFill fill = FillOf(rules, overcommits, status);
-    out.problem = errors.change;
-    if (fill != StoreFill::kAmple) {
+    const Status finished = CheckFinished(group, *store.lv, status.transaction_id);
+    out.problem = finished.has_value() ? errors.change : finished.error().message();
+    if (fill != StoreFill::kAmple && finished.has_value()) {
       out.mode = fill == StoreFill::kFilling ? StoreMode::kFilling : StoreMode::kNearlyFull;
       out.problem = fmt::format(
           "thin store {}/{} is overcommitted and fills up: delete or trim volumes, or let it grow "

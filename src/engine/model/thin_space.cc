@@ -179,6 +179,11 @@ StoreSpace SpaceOf(const Catalog& catalog, const Store& store, const StoreTerms&
     out.why = blocked;
     return out;
   }
+  if (extent.value % chunk.value != 0) {
+    out.why = fmt::format("the extents of volume group {} have {}, and thin store '{}' needs multiples of {}",
+                          catalog.group->name, HumanBytes(extent), store.name(), HumanBytes(chunk));
+    return out;
+  }
   out.largest = ToBytes({most}, extent);
   if (most == 0) {
     const std::string whole =

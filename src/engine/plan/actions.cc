@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -11,6 +12,7 @@
 #include "engine/model/catalog.h"
 #include "engine/plan/apply_change.h"
 #include "engine/plan/cut.h"
+#include "engine/plan/pool_queue.h"
 #include "engine/plan/proven_write.h"
 #include "engine/plan/start_store.h"
 #include "engine/plan/stop_store.h"
@@ -329,7 +331,16 @@ Status ProveNextDevice(const ProveNextDeviceAction& a, const World& world, const
   const uint32_t next = HighestThinId(group, a.name) + 1;
   QUARRY_ASSIGN(const auto hold, MetadataHold::Begin(group, *found.pool, world.dm));
   QUARRY_ASSIGN(const auto there, world.thin.Device(hold.device(), next, call));
+  const lvm::LogicalVolume* const half = UnfinishedSnapshot(group, *found.pool, status.transaction_id);
+  std::optional<Bytes> begun;  // without its device, LVM finishes it
+  if (half != nullptr) {
+    QUARRY_ASSIGN(begun,
+                  world.thin.Device(hold.device(), half->segments.front().thin_volume->device_id, call));
+  }
   QUARRY_TRY(hold.Check());
+  if (begun.has_value()) {
+    return ExplainUnfinished(a.group, a.name, half->uuid, world, call);
+  }
   // A command that was cut off may have left its message to the pool in LVM's text: to delete this device.
   // LVM then sends that before anything else, and the new device is proven to be blank afterwards
   // (ProveBlank).
@@ -448,6 +459,9 @@ std::string Text(const Action& action) {
             return fmt::format("prove that thin store {0}/{1} has its new metadata, and {0}/{2} the former",
                                a.group, a.name, a.former);
           },
+          [](const EndRemovalsAction& a) {
+            return fmt::format("delete what LVM has not yet deleted from thin store {}/{}", a.group, a.name);
+          },
           [](const ProveNextDeviceAction& a) {
             return fmt::format("prove that the next device of thin store {}/{} is new", a.group, a.name);
           },
@@ -531,6 +545,7 @@ Status Commit(const Action& action, const World& world, const Call& call) {
           [&](const StopStoreAction& a) { return Stop(a, world, call); },
           [&](const RemakeMetadataAction& a) { return Remake(a, world, call); },
           [&](const ProveMetadataAction& a) { return ProveMetadata(a, world, call); },
+          [&](const EndRemovalsAction& a) { return EndRemovals(a.group, a.name, world, call); },
           [&](const ProveNextDeviceAction& a) { return ProveNextDevice(a, world, call); },
           [&](const ProveBlankAction& a) { return ProveBlank(a, world, call); },
           [&](const CutAction& a) { return Cut(a, world, call); },

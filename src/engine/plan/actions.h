@@ -75,6 +75,11 @@ struct ProveMetadataAction {
   std::string group, name;
   std::string former, former_uuid;
 };
+// Deletes from a store what LVM has removed from its text only, because it was killed before it told the
+// kernel (pool_queue.h). `name`: of the store's pool, which the kernel has.
+struct EndRemovalsAction {
+  std::string group, name;
+};
 // Proves that the pool of a store has no device under the id that LVM gives next: LVM would take that device,
 // and the bytes on it, for the new volume. Also that the store takes new volumes.
 struct ProveNextDeviceAction {
@@ -208,11 +213,11 @@ struct GiveToGroupAction {
 using Action =
     std::variant<lvm::Change, VerifyLayoutAction, ActivateAction, DeactivateAction, RemoveLvAction,
                  StartStoreAction, StopStoreAction, RemakeMetadataAction, ProveMetadataAction,
-                 ProveNextDeviceAction, ProveBlankAction, CutAction, ZeroStoreAction, ZeroThinAction,
-                 VerifyLegsAction, VerifyLeftAction, ReviveAction, ScrubAction, RemoveDeviceAction,
-                 EraseAction, CopyAction, ChangeUuidAction, MakeFilesystemAction, CheckFilesystemAction,
-                 MountAction, SetReadOnlyAction, MakeTargetAction, BindAction, UnmountAction,
-                 RemoveTargetAction, GrowFilesystemAction, GiveToGroupAction>;
+                 EndRemovalsAction, ProveNextDeviceAction, ProveBlankAction, CutAction, ZeroStoreAction,
+                 ZeroThinAction, VerifyLegsAction, VerifyLeftAction, ReviveAction, ScrubAction,
+                 RemoveDeviceAction, EraseAction, CopyAction, ChangeUuidAction, MakeFilesystemAction,
+                 CheckFilesystemAction, MountAction, SetReadOnlyAction, MakeTargetAction, BindAction,
+                 UnmountAction, RemoveTargetAction, GrowFilesystemAction, GiveToGroupAction>;
 
 // The LVM change in the action, if it is of the type `Verb`; else nullptr.
 template <typename Verb>

@@ -239,6 +239,8 @@ Result<Plan> PlanExpandThin(const Catalog& catalog, const Record& record, Extent
                    fmt::format("volume {} is in no thin store of Quarry's", record.tags.id));
     }
     plan.push_back(StartStoreAction{group.name, store->lv->name});
+    plan.push_back(
+        EndRemovalsAction{group.name, store->lv->name});  // LVM does it only if it creates or removes
     plan.push_back(lvm::ExtendThinLv{group.name, record.lv->name, bytes});
   }
   if (bytes != record.tags.size) {

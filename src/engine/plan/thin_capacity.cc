@@ -8,6 +8,7 @@
 #include "engine/model/store_ladder.h"
 #include "engine/model/thin_space.h"
 #include "engine/plan/metadata_budget.h"
+#include "engine/plan/pool_queue.h"
 #include "engine/plan/start_store.h"
 #include "engine/plan/store_growth.h"
 
@@ -57,6 +58,10 @@ CapacityResult ThinCapacityIn(const Catalog& catalog, const PoolConfig& pool, co
   const auto healthy = HealthyPool(*catalog.group, *(*store)->lv, dm);
   if (!healthy.has_value()) {
     return {{}, {}, least, healthy.error().message()};
+  }
+  if (const Status finished = CheckFinished(*catalog.group, *(*store)->lv, healthy->transaction_id);
+      !finished.has_value()) {
+    return {{}, {}, least, finished.error().message()};
   }
   if (const Status fill = CheckFill(catalog, pool, **store, *healthy); !fill.has_value()) {
     return {{}, {}, least, fill.error().message()};

@@ -349,6 +349,7 @@ Result<Snapshot> FreshLvm::Read(const std::string& name, const Call& call) {
   if (outcome.has_value() && *outcome == nullptr && proof.snapshot != nullptr) {
     outcome = ReadTextAfterChange(group, proof, updated, call);
   }
+  read_ += outcome.has_value() && *outcome != nullptr ? 1 : 0;
   if (outcome.has_value() && *outcome == nullptr) {
     ++refreshed_;
     outcome = Ask(name, proof, updated, call);
@@ -424,6 +425,7 @@ Status FreshLvm::CatchUp(Group& group, const Call& call) {
   }
   bool updated = true;  // no search while LVM waits
   QUARRY_ASSIGN(const Snapshot now, ReadText(proof, true, updated, {}, call));
+  read_ += now != nullptr ? 1 : 0;
   const MutexLock lock(group.mutex);
   if (now != nullptr && now->uuid == uuid && !group.GoesBack(*now)) {
     group.newest = now;
@@ -506,7 +508,6 @@ Result<Snapshot> FreshLvm::ReadText(Proof& proof, bool settled, bool& updated, s
         group->seqno < last->seqno + (same_text ? 0 : 1)) {
       return Snapshot();
     }
-    ++read_;
     proof.states = std::move(states);
     proof.snapshot = std::make_shared<const VolumeGroup>(std::move(*group));
     return proof.snapshot;
@@ -535,11 +536,37 @@ Result<Snapshot> FreshLvm::Ask(const std::string& name, Proof& proof, bool updat
     proof.states = std::move(*states);
     if (untouched) {
       proof.snapshot = *snapshot;
+      snapshot = WithQueues(proof, call);
+      proof.snapshot = *snapshot;
       break;
     }
   }
   unproven_ += proof.snapshot == nullptr ? 1 : 0;
   return snapshot;
+}
+
+Snapshot FreshLvm::WithQueues(const Proof& proof, const Call& call) {
+  const VolumeGroup& reported = *proof.snapshot;
+  const auto is_pool = [](const LogicalVolume& lv) {
+    return lv.segments.size() == 1 && lv.segments.front().thin_pool.has_value();
+  };
+  if (std::ranges::none_of(reported.lvs, is_pool)) {
+    return proof.snapshot;
+  }
+  Proof same = proof;
+  bool updated = true;  // no search
+  const auto read = ReadText(same, true, updated, {}, call);
+  if (!read.has_value() || *read == nullptr || (*read)->seqno != reported.seqno) {
+    return proof.snapshot;
+  }
+  VolumeGroup out = reported;
+  for (LogicalVolume& lv : out.lvs) {
+    const LogicalVolume* const in_text = is_pool(lv) ? (*read)->FindLv(lv.name) : nullptr;
+    if (in_text != nullptr && in_text->uuid == lv.uuid && is_pool(*in_text)) {
+      lv.segments.front().thin_pool->queued_deletes = in_text->segments.front().thin_pool->queued_deletes;
+    }
+  }
+  return std::make_shared<const VolumeGroup>(std::move(out));
 }
 
 Result<Snapshot> FreshLvm::AskOnce(const std::string& name, bool& updated, const Call& call) {

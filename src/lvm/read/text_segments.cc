@@ -105,14 +105,18 @@ Status ReadRaid(Fields& fields, Segment& segment, Parts& parts) {
 
 // A message that LVM still has to send to the pool. It changes nothing about the group: LVM has committed the
 // text that it belongs to, and reports do not show it.
-Status CheckMessage(Section& message) {
+Status ReadMessage(Section& message, ThinPool& pool) {
   if (!message.name.starts_with("message") || !message.inner.empty()) {
     return AskLvm("unknown section " + message.name);
   }
   if (message.fields.Has("create")) {
     QUARRY_TRY(message.fields.Word("create"));
   } else {
-    QUARRY_TRY(message.fields.Number("delete"));
+    QUARRY_ASSIGN(const uint64_t id, message.fields.Number("delete"));
+    if (id >= kThinDevices) {
+      return AskLvm(fmt::format("device {} of a thin pool", id));
+    }
+    pool.queued_deletes.push_back(static_cast<uint32_t>(id));
   }
   return message.fields.Finish("a message to a thin pool");
 }
@@ -134,7 +138,7 @@ Status ReadThinPool(Section& section, LogicalVolume& lv, Segment& segment, Parts
   pool.discards = *known;
   pool.zeroes_chunks = zero == 1;
   for (Section& message : section.inner) {
-    QUARRY_TRY(CheckMessage(message));
+    QUARRY_TRY(ReadMessage(message, pool));
   }
   section.inner.clear();
   segment.areas.push_back({"", data.name, {{0}, data.length}});

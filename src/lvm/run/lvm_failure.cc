@@ -31,6 +31,8 @@ constexpr auto kMeanings = std::to_array<Meaning>({
     {"is prohibited while logical volume", Code::kPrecondition,
      "one of them is a part of the other, and they are not activated alone: deactivate the active one"},
     {"free space in thin pool", Code::kNoSpace, "the thin pool is full, extend it first"},
+    {"already contain thin device", Code::kPrecondition,
+     "a command that made a snapshot in the thin pool was cut off, and LVM cannot finish it (docs/thin.md)"},
     {"with transaction id", Code::kCorrupt, ""},
     {"manual repair required", Code::kCorrupt, ""},
     {"transaction_id is", Code::kCorrupt, ""},

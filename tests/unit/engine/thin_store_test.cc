@@ -181,6 +181,99 @@ TEST_F(ThinStoreTest, AnUnknownDeviceInThePoolIsGivenToNobody) {
   Make("one", 10);
 }
 
+// LVM was killed between the commit of a removal and its message to the pool.
+TEST_F(ThinStoreTest, NoGrowthCountsWithChunksThatTheKernelHasNotGivenBack) {
+  const std::string id = Make("one", 20);
+  const auto made = Create("two", 20, {{"erase", "none"}});
+  ASSERT_TRUE(made.has_value());
+  ASSERT_TRUE(engine_->volumes().Delete(made->volume.id, Soon()).has_value());
+  const auto queue = [&](std::vector<uint32_t> ids, uint64_t behind) {
+    lvm_.Edit("vg0", [&](lvm::VolumeGroup& group) {
+      for (lvm::LogicalVolume& lv : group.lvs) {
+        if (lv.segments.front().thin_pool.has_value()) {
+          lv.segments.front().thin_pool->queued_deletes = ids;
+        }
+      }
+    });
+    const Catalog catalog = Now();
+    const uint64_t in_text = catalog.stores.front().lv->segments.front().thin_pool->transaction_id;
+    dm_.ChangeThinPool(PoolUuid(),
+                       [&](dm::ThinPoolStatus& status) { status.transaction_id = in_text - behind; });
+  };
+  const auto grow = [&](uint64_t extents) {
+    return engine_->volumes().Expand(id, {Bytes{extents * kExtent.value}, Bytes{}}, std::nullopt, Soon());
+  };
+  ASSERT_TRUE(dm_.SendToPool(PoolUuid(), dm::CreateThin{2}).has_value());
+  queue({}, 1);
+  EXPECT_EQ(grow(30).error().code(), Code::kUnavailable) << "the text could not be read";
+  queue({1}, 1);
+  EXPECT_EQ(grow(30).error().code(), Code::kUnavailable) << "device 1 has a volume";
+  queue({2}, 2);
+  EXPECT_EQ(grow(30).error().code(), Code::kPrecondition);
+  EXPECT_EQ(Now().ById(id)->lv->size, Bytes{20 * kExtent.value});
+  queue({2}, 1);
+  const auto grown = grow(30);
+  ASSERT_TRUE(grown.has_value()) << grown.error().message();
+  EXPECT_TRUE(dm_.SendToPool(PoolUuid(), dm::CreateThin{2}).has_value()) << "it was gone";
+
+  // Sent, and only left over in the text.
+  queue({2}, 0);
+  EXPECT_TRUE(grow(31).has_value());
+  EXPECT_TRUE(dm_.SendToPool(PoolUuid(), dm::DeleteThin{2}).has_value()) << "it was there";
+  queue({2}, 1);
+  EXPECT_TRUE(grow(32).has_value()) << "the kernel had deleted it, and LVM did not see that";
+}
+
+TEST_F(ThinStoreTest, ASnapshotThatLvmCannotFinishIsTold) {
+  stores_ = {Store("fast", 80)};  // room for what shared chunks take
+  Restart();
+  Make("one", 10);
+  lvm_.Edit("vg0", [&](lvm::VolumeGroup& group) {
+    const auto origin =
+        std::ranges::find_if(group.lvs, [](const lvm::LogicalVolume& lv) { return !lv.pool.empty(); });
+    lvm::LogicalVolume snapshot = *origin;
+    snapshot.origin = origin->name;
+    snapshot.name = "by_hand";
+    snapshot.uuid[0] = snapshot.uuid[0] == 'x' ? 'y' : 'x';
+    snapshot.tags.clear();
+    snapshot.segments.front().thin_volume = lvm::ThinVolume{.device_id = 2, .transaction_id = 1};
+    for (lvm::LogicalVolume& lv : group.lvs) {
+      if (lv.segments.front().thin_pool.has_value()) {
+        lv.segments.front().thin_pool->transaction_id = 2;
+      }
+    }
+    group.lvs.push_back(snapshot);
+  });
+  const auto at = [&](uint64_t kernel_id) {
+    dm_.ChangeThinPool(PoolUuid(), [&](dm::ThinPoolStatus& status) { status.transaction_id = kernel_id; });
+  };
+  at(1);
+  ASSERT_TRUE(dm_.SendToPool(PoolUuid(), dm::CreateThin{2}).has_value());
+  const auto refused = Create("two", 1);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), Code::kPrecondition);
+  EXPECT_NE(refused.error().message().find("dmsetup message vg0-"), std::string::npos)
+      << refused.error().message();
+  EXPECT_NE(refused.error().message().find("\"delete 2\""), std::string::npos) << refused.error().message();
+  EXPECT_EQ(Capacity().available, Bytes{});
+  EXPECT_NE(Capacity().reason.find("by_hand"), std::string::npos) << Capacity().reason;
+  const StoreStatus status = engine_->lifecycle().NodeStatus(Soon())->front().stores.front();
+  EXPECT_NE(status.problem.find("by_hand"), std::string::npos) << status.problem;
+  ASSERT_TRUE(dm_.SendToPool(PoolUuid(), dm::DeleteThin{2}).has_value()) << "the remedy";
+  Make("two", 1);
+  at(Now().stores.front().lv->segments.front().thin_pool->transaction_id);
+  EXPECT_GT(Left(), 0U);
+}
+
+// Nothing keeps an administrator from `vgchange -s`.
+TEST_F(ThinStoreTest, ExtentsThatAreNoWholeChunksGiveNothing) {
+  Make("one", 1);
+  lvm_.Edit("vg0", [&](lvm::VolumeGroup& group) { group.extent_size = Bytes{kChunk.value / 2}; });
+  EXPECT_EQ(Capacity().available, Bytes{});
+  EXPECT_NE(Capacity().reason.find("needs multiples"), std::string::npos) << Capacity().reason;
+  EXPECT_EQ(Create("two", 1).error().code(), Code::kNoSpace);
+}
+
 TEST_F(ThinStoreTest, AStoreThatTheKernelMadeReadOnlyIsTold) {
   const std::string id = Make("one", 10);
   dm_.ChangeThinPool(PoolUuid(),

@@ -167,6 +167,9 @@ TEST(LvmFailureTest, RefusalsOfThinPoolsAreTold) {
   EXPECT_EQ(code("  Refusing refresh of partial LV g/p. Use '--activationmode partial' to override.\n"),
             Code::kUnavailable);
   EXPECT_EQ(code("  Pool q not found in Volume group g.\n"), Code::kNotFound);
+  EXPECT_EQ(code("  Thin pool g-p-tpool (254:2) already contain thin device with device_id 2.\n"
+                 "  Failed to suspend thin pool g/p with queued messages.\n"),
+            Code::kPrecondition);
   EXPECT_EQ(code("Removing pool g/p will remove 1 dependent volume(s). Proceed? [y/n]: [n]\n"
                  "  Logical volume g/p not removed.\n"),
             Code::kPrecondition);
