@@ -101,6 +101,21 @@ class ThinKillsTest : public ThinStoresTest, public testing::WithParamInterface<
     }
     return fired;
   }
+  // An administrator runs the command, which is killed before its request number `nth`. False: it has fewer.
+  bool KillByHandAt(int nth, const std::vector<std::string>& command) {
+    watched::Arm(nth, "hand");
+    const Outcome done = Tool(command);
+    const bool fired = !watched::Disarm();
+    EXPECT_TRUE(fired || done.ok()) << done.err;
+    if (fired) {
+      if (GetParam() == Killed::kQuarrydToo) {
+        quarryd().Kill();
+      }
+      AfterAKill();
+      printf("\n");
+    }
+    return fired;
+  }
   // Both calls are killed at each of their requests, in turn. `check` looks at what was made.
   void KillAtEach(const std::function<grpc::Status()>& make, const std::function<bool()>& made,
                   const std::function<void()>& check, const std::function<grpc::Status()>& end) {
@@ -290,14 +305,7 @@ TEST_P(HandKillsTest, AGrowthByHandIsPutRightAtEachRequest) {
   const std::string pool = "vg/" + Pool();
   ForEach([&](int nth) {
     SCOPED_TRACE("request " + std::to_string(nth));
-    watched::Arm(nth, "hand");
-    const Outcome grown = Tool({"lvextend", "-l", "+1", "--alloc", "anywhere", pool});
-    const bool fired = !watched::Disarm();
-    EXPECT_TRUE(fired || grown.ok()) << grown.err;
-    if (fired) {
-      AfterAKill();
-      printf("\n");
-    }
+    const bool fired = KillByHandAt(nth, {"lvextend", "-l", "+1", "--alloc", "anywhere", pool});
     const v1::Volume made = Make("made", 8 * kMi);
     EXPECT_OK(WritePattern(Publish(made, "made"), 8, kLength));
     CheckVolumes();
@@ -318,11 +326,6 @@ class ByHandKillsTest : public ThinKillsTest {
     const std::string used = Trim(Sh("dmsetup status --target thin-pool | awk '{print $6}'").out);
     return used.empty() ? -1 : std::stoll(used);  // "USED/TOTAL"
   }
-  void KillQuarrydToo() {
-    if (GetParam() == Killed::kQuarrydToo) {
-      quarryd().Kill();
-    }
-  }
 };
 
 TEST_P(ByHandKillsTest, AGrowthAfterARemovalByHandFindsItsChunksAtEachRequest) {
@@ -338,15 +341,7 @@ TEST_P(ByHandKillsTest, AGrowthAfterARemovalByHandFindsItsChunksAtEachRequest) {
     EXPECT_OK(client().Unpublish(gone.volume_id(), TargetPath("gone")));
     EXPECT_OK(client().Unstage(gone.volume_id(), StagingPath("gone")));
     EXPECT_GT(Used(), before);
-    watched::Arm(nth, "hand");
-    const Outcome removed = Tool({"lvremove", "-ff", "-y", "vg/" + LvOf(gone)});
-    const bool fired = !watched::Disarm();
-    EXPECT_TRUE(fired || removed.ok()) << removed.err;
-    if (fired) {
-      KillQuarrydToo();
-      AfterAKill();
-      printf("\n");
-    }
+    const bool fired = KillByHandAt(nth, {"lvremove", "-ff", "-y", "vg/" + LvOf(gone)});
     const bool is_there = Tool({"lvs", "vg/" + LvOf(gone)}).ok();
     std::filesystem::remove("/dev/vg/" + LvOf(gone));  // the killed command left it
     owed += !is_there && Used() > before ? 1 : 0;
@@ -370,15 +365,7 @@ TEST_P(ByHandKillsTest, ASnapshotByHandIsToldAtEachRequest) {
   int told = 0;
   ForEach([&](int nth) {
     SCOPED_TRACE("request " + std::to_string(nth));
-    watched::Arm(nth, "hand");
-    const Outcome cut = Tool({"lvcreate", "-s", "-n", "by_hand", "vg/" + LvOf(volumes_[0])});
-    const bool fired = !watched::Disarm();
-    EXPECT_TRUE(fired || cut.ok()) << cut.err;
-    if (fired) {
-      KillQuarrydToo();
-      AfterAKill();
-      printf("\n");
-    }
+    const bool fired = KillByHandAt(nth, {"lvcreate", "-s", "-n", "by_hand", "vg/" + LvOf(volumes_[0])});
     Sh("dmsetup resume vg-" + LvOf(volumes_[0]));
     const VolumeSpec spec{"made", TypeParameters("thin"), BlockCapability(), 8 * kMi};
     auto made = client().Create(spec);

@@ -16,6 +16,7 @@
 
 #include "engine/calls/copying.h"
 #include "engine/calls/steps.h"
+#include "engine/calls/volume_copy.h"
 #include "engine/model/sizing.h"
 #include "engine/model/thin_space.h"
 #include "engine/plan/cut.h"
@@ -170,14 +171,9 @@ Status Separate(Parts& parts, Pool& pool, const CreateWish& wish, const Call& ca
     QUARRY_ASSIGN(const auto turn, pool.writers.Wait("activating a copy", call));
     QUARRY_TRY(Execute({ActivateAction{catalog->group->name, {lv->name}}}, world, call));
   }
-  // The tools get a path. As long as the device is open, the path is not that of another volume.
-  const std::string uuid = lvm::DmUuid(catalog->group->uuid, lv->uuid);
-  QUARRY_ASSIGN(const UniqueFd held, world.dm.Open(uuid, O_RDONLY));
-  QUARRY_ASSIGN(const auto stack, parts.node.StackOn(uuid));
-  if (!stack.has_value()) {
-    return Error(Code::kUnavailable, "the new volume is not active any more: try again");
-  }
-  return Execute({ChangeUuidAction{wish.formatted, stack->top().Node()}}, world, call);
+  QUARRY_TRY(
+      ChangeUuid(parts, wish.formatted, lvm::DmUuid(catalog->group->uuid, lv->uuid), UniqueFd(), call));
+  return Ok();
 }
 
 Status MakeReady(Pool& pool, const MadeCut& cut, size_t i, const CreateWish& wish, const World& world,

@@ -59,22 +59,6 @@ bool ChangesUuid(const VolumeCopy& job) {
   return !job.wish.formatted.empty() && !job.wish.cut.has_value();
 }
 
-// Gives the file system of a new volume a UUID of its own. `to` is the new volume, open exclusively, which
-// the tools of file systems do not bear. The result is open too, so that no process can deactivate the
-// volume.
-Result<UniqueFd> ChangeUuid(const VolumeCopy& job, const std::string& dm_uuid, UniqueFd to,
-                            const Call& call) {
-  QUARRY_ASSIGN(UniqueFd held, job.parts.node.world.dm.Open(dm_uuid, O_RDONLY));
-  QUARRY_ASSIGN(const auto stack, job.parts.node.StackOn(dm_uuid));
-  if (!stack.has_value()) {
-    return Error(Code::kUnavailable, "the new volume is not active any more: try again");
-  }
-  to.Reset();
-  QUARRY_TRY(
-      Execute({ChangeUuidAction{job.wish.formatted, stack->top().Node()}}, job.parts.node.world, call));
-  return held;
-}
-
 // The bytes of a source, open exclusively. They have not changed since `cut`.
 struct Still {
   std::unique_ptr<Copying> store = nullptr;  // keeps the eraser from the store; nullptr: there is none
@@ -285,7 +269,7 @@ Status Finish(const VolumeCopy& job, Target& target, const Call& call) {
   const World& world = job.parts.node.world;
   const std::string dm_uuid = target.DmUuid();
   if (ChangesUuid(job)) {
-    QUARRY_ASSIGN(target.fd, ChangeUuid(job, dm_uuid, std::move(target.fd), call));
+    QUARRY_ASSIGN(target.fd, ChangeUuid(job.parts, job.wish.formatted, dm_uuid, std::move(target.fd), call));
   }
   if (job.wish.cut.has_value()) {
     QUARRY_TRY(WaitForLegs(world, dm_uuid, call));
@@ -349,6 +333,18 @@ void Deactivate(const VolumeCopy& job, const Call& call) {
 }
 
 }  // namespace
+
+Result<UniqueFd> ChangeUuid(Parts& parts, const std::string& fs_type, const std::string& dm_uuid,
+                            UniqueFd alone, const Call& call) {
+  QUARRY_ASSIGN(UniqueFd held, parts.node.world.dm.Open(dm_uuid, O_RDONLY));
+  QUARRY_ASSIGN(const auto stack, parts.node.StackOn(dm_uuid));
+  if (!stack.has_value()) {
+    return Error(Code::kUnavailable, "the new volume is not active any more: try again");
+  }
+  alone.Reset();
+  QUARRY_TRY(Execute({ChangeUuidAction{fs_type, stack->top().Node()}}, parts.node.world, call));
+  return held;
+}
 
 std::string CopyKey(const CopyRequest& request) {
   return fmt::format("{} of {} as {}", request.to_snapshot ? "snapshot" : "copy", request.source.id,

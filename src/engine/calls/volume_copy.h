@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "base/unique_fd.h"
 #include "engine/calls/steps.h"
 
 namespace quarry::engine {
@@ -30,6 +31,12 @@ struct VolumeCopy {
 std::string CopyKey(const CopyRequest& request);
 // What the copy is and how far it is, for callers that wait for it.
 BackgroundSteps::Title CopyTitle(const VolumeCopy& job);
+
+// Gives the file system on a new volume a UUID of its own. `alone`: the volume, if it is open exclusively,
+// which the tools of file systems do not bear. They get a path. The volume is open all the time, so that no
+// process can deactivate it and the path become that of another one; the result is what keeps it open.
+Result<UniqueFd> ChangeUuid(Parts& parts, const std::string& fs_type, const std::string& dm_uuid,
+                            UniqueFd alone, const Call& call);
 
 // Of a source that is in use, before anything is made: whether there is room for a temporary store now.
 Status CheckRoomForStore(const VolumeCopy& job, const Call& call);

@@ -13,6 +13,7 @@
 
 #include "dm/suspension.h"
 #include "engine/model/catalog.h"
+#include "engine/plan/left_suspended.h"
 #include "engine/plan/start_store.h"
 #include "lvm/names.h"
 #include "lvm/ownership.h"
@@ -21,7 +22,6 @@ namespace quarry::engine {
 namespace {
 
 constexpr std::chrono::seconds kLongestStall{2};
-constexpr std::chrono::seconds kHoldLimit{30};
 constexpr int kAttempts = 3;
 constexpr int kFreezes = 3;
 constexpr std::chrono::milliseconds kPause{50};
@@ -164,11 +164,7 @@ Status CutOnce(const CutAction& cut, const World& world, bool& begun, const Call
     origins.push_back(member.origin);
   }
   QUARRY_TRY(WriteBack(*before, origins, world, call));
-  auto got = world.lvm.Hold(cut.group, call.Within(kHoldLimit));
-  if (!got.has_value() && got.error().code() == Code::kTimeout) {
-    return std::move(got.error()).As(Code::kUnavailable);
-  }
-  QUARRY_ASSIGN(const lvm::HeldGroup held, std::move(got));
+  QUARRY_ASSIGN(const lvm::HeldGroup held, HoldGroup(cut.group, world, call));
   QUARRY_TRY(world.locks.Check(cut.group));
   const lvm::VolumeGroup& group = *held.snapshot;
   const lvm::LogicalVolume* const pool = group.FindLv(cut.pool);

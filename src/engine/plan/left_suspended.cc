@@ -159,6 +159,13 @@ Status CheckFits(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, dm
 
 }  // namespace
 
+Result<lvm::HeldGroup> HoldGroup(const std::string& group, const World& world, const Call& call) {
+  auto held = world.lvm.Hold(group, call.Within(kHoldLimit));
+  return !held.has_value() && held.error().code() == Code::kTimeout
+             ? std::move(held.error()).As(Code::kUnavailable)
+             : std::move(held);
+}
+
 Result<bool> PrepareReload(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world,
                            const Call& call) {
   QUARRY_ASSIGN(const Left seen, Looker(group, world).Look(lv));
@@ -167,10 +174,9 @@ Result<bool> PrepareReload(const lvm::VolumeGroup& group, const lvm::LogicalVolu
   }
   const std::string what =
       fmt::format("looking at what a killed command may have left of {}/{}", group.name, lv.name);
-  auto held = world.lvm.Hold(group.name, call.Within(kHoldLimit));
+  auto held = HoldGroup(group.name, world, call);
   if (!held.has_value()) {
-    const bool is_busy = held.error().code() == Code::kTimeout;  // a command may be at work all the time
-    return std::move(held.error()).As(is_busy ? Code::kUnavailable : held.error().code()).Context(what);
+    return std::move(held.error()).Context(what);
   }
   // A command that was at work has finished what was its own.
   const lvm::LogicalVolume* const now = held->snapshot->FindLv(lv.name);

@@ -8,6 +8,7 @@
 #include "base/call.h"
 #include "base/result.h"
 #include "engine/world.h"
+#include "lvm/lvm_api.h"
 #include "lvm/ownership.h"
 #include "lvm/snapshot.h"
 
@@ -36,6 +37,10 @@ namespace quarry::engine {
 // put the larger tables of a pool into use, which cannot shrink; errors of LvmApi::Hold and DmApi.
 Result<bool> PrepareReload(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world,
                            const Call& call);
+
+// LvmApi::Hold for 30 seconds at most: no command of LVM is between its text and its messages to the kernel
+// then. kUnavailable instead of kTimeout: a command may be at work all the time.
+Result<lvm::HeldGroup> HoldGroup(const std::string& group, const World& world, const Call& call);
 
 // The pool that `lv` is in or that it is, and its parts. nullopt: it is neither in a thin pool nor one.
 struct PoolBelow {

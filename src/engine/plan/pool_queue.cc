@@ -1,19 +1,17 @@
 #include "engine/plan/pool_queue.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "engine/plan/left_suspended.h"
 #include "engine/plan/start_store.h"
 #include "lvm/names.h"
 #include "lvm/ownership.h"
 
 namespace quarry::engine {
 namespace {
-
-constexpr std::chrono::seconds kHoldLimit{30};
 
 // Of LVM's text.
 uint64_t IdOf(const lvm::LogicalVolume& pool) {
@@ -30,14 +28,6 @@ Result<const lvm::LogicalVolume*> Find(const lvm::VolumeGroup& group, const std:
     return ChangedMeanwhile(group.name, pool);
   }
   return lv;
-}
-
-// No command of LVM is between its text and its message.
-Result<lvm::HeldGroup> HoldGroup(const std::string& group, const World& world, const Call& call) {
-  auto held = world.lvm.Hold(group, call.Within(kHoldLimit));
-  return !held.has_value() && held.error().code() == Code::kTimeout
-             ? std::move(held.error()).As(Code::kUnavailable)
-             : std::move(held);
 }
 
 // A volume of the pool for which `is` holds; nullptr: none.
@@ -74,32 +64,23 @@ Status CheckFinished(const lvm::VolumeGroup& group, const lvm::LogicalVolume& po
                   group.name, lv->name, pool.name));
 }
 
-Error ExplainUnfinished(const std::string& group, const std::string& pool, const std::string& snapshot,
-                        const World& world, const Call& call) {
-  auto held = HoldGroup(group, world, call);
-  if (!held.has_value()) {
-    return std::move(held.error());
-  }
-  const auto lv = Find(*held->snapshot, pool);
-  if (!lv.has_value()) {
-    return lv.error();
-  }
-  const auto status = HealthyPool(*held->snapshot, **lv, world.dm);
-  if (!status.has_value()) {
-    return status.error();
-  }
-  const lvm::LogicalVolume* const half = UnfinishedSnapshot(*held->snapshot, **lv, status->transaction_id);
+Status ExplainUnfinished(const std::string& group, const std::string& pool, const std::string& snapshot,
+                         const World& world, const Call& call) {
+  QUARRY_ASSIGN(const lvm::HeldGroup held, HoldGroup(group, world, call));
+  QUARRY_ASSIGN(const lvm::LogicalVolume* const lv, Find(*held.snapshot, pool));
+  QUARRY_ASSIGN(const dm::ThinPoolStatus status, HealthyPool(*held.snapshot, *lv, world.dm));
+  const lvm::LogicalVolume* const half = UnfinishedSnapshot(*held.snapshot, *lv, status.transaction_id);
   if (half == nullptr || half->uuid != snapshot) {
     return ChangedMeanwhile(group, pool);
   }
-  return {
+  return Error(
       Code::kPrecondition,
       fmt::format("thin store {0}/{1} has a snapshot, {0}/{2}, whose `lvcreate -s` was cut off, so LVM can "
                   "make and remove nothing in the store. This ends it: dmsetup message {3} 0 \"delete {4}\"; "
                   "after that, LVM makes the snapshot again with its next change of the store, and "
                   "`lvremove {0}/{2}` removes it",
                   group, pool, half->name, lvm::DmName(group, pool) + "-tpool",
-                  half->segments.front().thin_volume->device_id)};
+                  half->segments.front().thin_volume->device_id));
 }
 
 Status EndRemovals(const std::string& group, const std::string& pool, const World& world, const Call& call) {

@@ -14,8 +14,8 @@
 
 namespace quarry::engine {
 
-// The snapshot of LVM's own kind (`lvcreate -s`) that a command has not finished; nullptr: there is none.
-// Quarry makes none of these. If the command was killed and the pool has its device already, LVM can change
+// The snapshot that `lvcreate -s` has begun and not finished; nullptr: there is none. Quarry makes no such
+// snapshots. If the command was killed and the pool has its device already, LVM can change
 // nothing in the pool, and cannot get out of that by itself. `kernel_id`: the pool's transaction id.
 const lvm::LogicalVolume* UnfinishedSnapshot(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool,
                                              uint64_t kernel_id);
@@ -24,11 +24,11 @@ const lvm::LogicalVolume* UnfinishedSnapshot(const lvm::VolumeGroup& group, cons
 // looked at.
 Status CheckFinished(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool, uint64_t kernel_id);
 
-// What to do about the unfinished snapshot with this LV UUID, which has its device. Waits until no command of
-// LVM is at work on the group. kPrecondition: it was cut off; the message has the command that ends that.
-// kUnavailable: it is finished by now, or LVM's lock was not to be had: try again.
-Error ExplainUnfinished(const std::string& group, const std::string& pool, const std::string& snapshot,
-                        const World& world, const Call& call);
+// Never OK: says what to do about the unfinished snapshot with this LV UUID, which has its device. Waits
+// until no command of LVM is at work on the group. kPrecondition: it was cut off; the message has the command
+// that ends that. kUnavailable: it is finished by now, or LVM's lock was not to be had: try again.
+Status ExplainUnfinished(const std::string& group, const std::string& pool, const std::string& snapshot,
+                         const World& world, const Call& call);
 
 // Deletes from the kernel's pool the devices that a killed command has removed from LVM's text only. Until
 // then they have chunks that LVM's text counts as free. LVM bears it that they are gone. The caller has the

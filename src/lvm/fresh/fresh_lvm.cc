@@ -536,8 +536,8 @@ Result<Snapshot> FreshLvm::Ask(const std::string& name, Proof& proof, bool updat
     proof.states = std::move(*states);
     if (untouched) {
       proof.snapshot = *snapshot;
-      snapshot = WithQueues(proof, call);
-      proof.snapshot = *snapshot;
+      proof.snapshot = WithQueues(proof, call);
+      snapshot = proof.snapshot;
       break;
     }
   }
