@@ -52,7 +52,9 @@ class Disks : public testing::Test {
   }
   void TearDown() override {
     if (HasFailure()) {
-      fprintf(stderr, "%s\n%s\n", Devices(false).c_str(), quarryd_ ? quarryd_->Log().c_str() : "");
+      const bool runs = quarryd_ && quarryd_->Running();
+      fprintf(stderr, "%s\n%s\n", runs ? Devices(false).c_str() : "",
+              quarryd_ ? quarryd_->Log().c_str() : "");
     }
   }
 
@@ -104,11 +106,20 @@ class Disks : public testing::Test {
     EXPECT_OK(capacity);
     return capacity.value.available_capacity();
   }
-  // The slot of the disk: its directory in sysfs down to the controller.
+  // The slot of the disk: the PCI address of its controller. With the kernel's NVMe multipath the parent of
+  // the disk is not the controller but a subsystem, which has a link to it and a number by chance.
   static std::string Place(int disk) {
-    const std::string path =
-        fs::canonical("/sys/class/block/" + fs::path(DiskNode(disk)).filename().string());
-    return path.substr(0, path.find("/nvme/"));
+    const std::string name = fs::path(DiskNode(disk)).filename().string();
+    const fs::path parent = fs::canonical("/sys/class/block/" + name).parent_path();
+    fs::path controller = parent;
+    for (const fs::directory_entry& entry : fs::directory_iterator(parent)) {
+      if (entry.is_symlink() && fs::exists(entry.path() / "address")) {
+        controller = entry.path();
+      }
+    }
+    const std::string address = Trim(Sh("cat " + (controller / "address").string()).out);
+    EXPECT_FALSE(address.empty()) << parent;
+    return address;
   }
 
   static VolumeSpec Files() { return {"files", TypeParameters("linear"), MountCapability("ext4"), 32 * kMi}; }
