@@ -64,7 +64,7 @@ struct Job {
 // The volume's device, open. Tools and mounts get the device's path; until this is closed, nobody can
 // deactivate the volume, so that the path becomes that of another one. kUnavailable: that happened since
 // `stack` was looked up.
-Result<std::shared_ptr<const UniqueFd>> HoldDevice(const Parts& parts, const Stack& stack) {
+Result<UniqueFd> OpenDevice(const Parts& parts, const Stack& stack) {
   QUARRY_ASSIGN(UniqueFd fd, parts.node.world.dm.Open(stack.top().uuid, O_RDONLY));
   QUARRY_ASSIGN(const auto now, parts.node.world.dm.Find(stack.top().uuid));
   if (!now.has_value() || now->major != stack.top().major || now->minor != stack.top().minor) {
@@ -72,6 +72,12 @@ Result<std::shared_ptr<const UniqueFd>> HoldDevice(const Parts& parts, const Sta
         Code::kUnavailable,
         fmt::format("another process has deactivated and activated {}: try again", stack.top().name));
   }
+  return fd;
+}
+
+// OpenDevice() for as long as a plan runs.
+Result<std::shared_ptr<const UniqueFd>> HoldDevice(const Parts& parts, const Stack& stack) {
+  QUARRY_ASSIGN(UniqueFd fd, OpenDevice(parts, stack));
   return std::make_shared<const UniqueFd>(std::move(fd));
 }
 
@@ -196,7 +202,7 @@ Status PublishRaw(Parts& parts, const Found& found, const Stack& stack, const Pu
   QUARRY_ASSIGN(const Plan plan, PlanPublishBlock({found.record, stack, mounts}, request, published,
                                                   parts.node.config.several_targets));
   // The device is opened and kept open first, so that it does not go away under the bind mount.
-  QUARRY_ASSIGN(UniqueFd fd, parts.node.world.dm.Open(stack.top().uuid, O_RDONLY));
+  QUARRY_ASSIGN(UniqueFd fd, OpenDevice(parts, stack));
   parts.node.holds.Keep(found.record.tags.id, std::move(fd));
   auto done = Execute(plan, parts.node.world, call);
   if (!done.has_value() && published.empty()) {
