@@ -66,6 +66,9 @@ struct ThinPool {
   // Devices of volumes that LVM has removed from its text, and may still have to delete from the pool.
   // No report shows them: empty if the text was not read.
   std::vector<uint32_t> queued_deletes = {};
+  // LVM's text has a message to the pool, of a creation or a removal, be it sent or only left over. nullopt:
+  // the text was not read.
+  std::optional<bool> has_messages = false;
   bool operator==(const ThinPool&) const = default;
 };
 

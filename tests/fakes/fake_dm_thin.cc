@@ -313,14 +313,14 @@ void FakeDm::ChangeThins(const std::string& uuid, Bytes chunk, const std::set<dm
                          const std::set<dm::ThinId>& now, uint64_t transaction_id) {
   const std::lock_guard lock(mutex_);
   FakeThinPool& pool = pools_.try_emplace(uuid, chunk, 0).first->second;
-  pool.base.transaction_id = transaction_id;
+  const bool sends = std::exchange(pool.base.transaction_id, transaction_id) != transaction_id;
   for (const dm::ThinId id : now) {
     if (!before.contains(id)) {
       (void)pool.Take(dm::CreateThin{id}, false);  // as LVM, this takes a device that is there
     }
   }
   for (const dm::ThinId id : before) {
-    if (!now.contains(id)) {
+    if (sends && !now.contains(id)) {
       (void)pool.Take(dm::DeleteThin{id}, false);
     }
   }

@@ -168,6 +168,7 @@ Status AddThin(VolumeGroup& group, const lvm::CreateThinLv& verb,
   segment.thin_volume = lvm::ThinVolume{.device_id = last + 1, .transaction_id = facts.transaction_id};
   thin.segments.push_back(std::move(segment));
   ++facts.transaction_id;
+  facts.has_messages = false;
   group.lvs.push_back(std::move(thin));
   return Ok();
 }
@@ -224,7 +225,10 @@ Status RemoveThin(VolumeGroup& group, const LogicalVolume& lv) {
   const std::string name = lv.name;
   LogicalVolume& pool = *Find(group, lv.pool);
   Status told = pool.active ? Ok() : MayActivatePool(group, pool);
-  ++pool.segments.front().thin_pool->transaction_id;
+  // Where a message is left over, LVM sends none (docs/thin.md, section 1).
+  lvm::ThinPool& facts = *pool.segments.front().thin_pool;
+  facts.transaction_id += facts.has_messages == true ? 0 : 1;
+  facts.has_messages = false;
   group.seqno += told.has_value() ? 2 : 1;
   std::erase_if(group.lvs, [&](const LogicalVolume& other) { return other.name == name; });
   for (LogicalVolume& other : group.lvs) {

@@ -359,6 +359,37 @@ TEST_P(ByHandKillsTest, AGrowthAfterARemovalByHandFindsItsChunksAtEachRequest) {
   printf("%d times the kernel had chunks of a volume that LVM had removed\n", owed);
 }
 
+// A killed command, or a growth after it, has left a message in LVM's text that the kernel has carried out.
+// LVM sends none for its next removal then. The device of the highest id would be in the way of the next
+// volume.
+TEST_P(ByHandKillsTest, ARemovalAfterOneByHandGivesBackItsDevice) {
+  for (const bool grown : {false, true}) {
+    SCOPED_TRACE(grown ? "sent by a growth" : "killed after it was sent");
+    const v1::Volume gone = Make("gone", 8 * kMi);
+    const v1::Volume last = Make("last", 8 * kMi);
+    const std::string point = grown ? "after message delete" : "after message set_transaction_id";
+    EXPECT_FALSE(Sh("DM_WATCH_KILL='" + point + "' lvremove -ff -y vg/" + LvOf(gone)).ok());
+    std::filesystem::remove("/dev/vg/" + LvOf(gone));  // the killed command left it
+    if (GetParam() == Killed::kQuarrydToo) {
+      quarryd().Kill();
+      ASSERT_NO_FATAL_FAILURE(Start());
+    }
+    if (grown) {
+      EXPECT_OK(client().Expand(ids_[0], 12 * kMi)) << quarryd().Log();
+    }
+    const Outcome text = Sh("vgcfgbackup -qq -f /run/text vg && grep 'delete = ' /run/text");
+    EXPECT_TRUE(text.ok()) << "no message is left";
+    EXPECT_OK(client().Delete(gone.volume_id()));
+    EXPECT_OK(client().Delete(last.volume_id()));
+    EXPECT_TRUE(Eventually([&] { return Visible() == 3; }, 120)) << Lvs("lv_name,lv_tags");
+    const auto made = client().Create({"made", TypeParameters("thin"), BlockCapability(), 8 * kMi});
+    ASSERT_OK(made) << quarryd().Log();
+    CheckVolumes();
+    EXPECT_OK(client().Delete(made.value.volume().volume_id()));
+    EXPECT_TRUE(Eventually([&] { return Visible() == 3; }, 120)) << Lvs("lv_name,lv_tags");
+  }
+}
+
 // An administrator's `lvcreate -s` is killed. At one moment LVM can make nothing in the store any more. The
 // error has the command that ends that, and no capacity is shown.
 TEST_P(ByHandKillsTest, ASnapshotByHandIsToldAtEachRequest) {

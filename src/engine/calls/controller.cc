@@ -7,9 +7,9 @@
 #include "engine/calls/steps.h"
 #include "engine/model/config.h"
 #include "engine/model/sizing.h"
+#include "engine/model/thin_space.h"
 #include "engine/model/unmanaged.h"
 #include "engine/model/volume_health.h"
-#include "engine/model/thin_space.h"
 #include "engine/plan/in_use.h"
 #include "engine/plan/metadata_budget.h"
 #include "engine/plan/plan_volume.h"
@@ -208,8 +208,11 @@ Status EndVolume(Parts& parts, const Found& found, const std::string& what, cons
     Plan plan;
     ErasePolicy policy = PolicyOf(*now);
     const Store* const store = now->tags.thin ? read->StoreOf(*now->lv) : nullptr;
-    if (policy == ErasePolicy::kNone && store != nullptr && WasCut(*read, *store)) {
-      policy = ErasePolicy::kZero;  // it may be the last that has the bytes of one that is to be erased
+    if (policy == ErasePolicy::kNone && store != nullptr &&
+        (WasCut(*read, *store) || store->lv->segments.front().thin_pool->has_messages != false)) {
+      // It may be the last that has the bytes of one that is to be erased, or lose its device before LVM
+      // removes it (PrepareRemoval).
+      policy = ErasePolicy::kZero;
     }
     // With another policy PlanDelete deactivates, and the eraser retags the legs that LVM took out.
     if (policy == ErasePolicy::kNone) {

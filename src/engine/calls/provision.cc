@@ -130,6 +130,17 @@ Error UndoCreate(Parts& parts, Pool& pool, const CreateWish& wish, bool ready, E
   return error;
 }
 
+// Whether the last commit of a failed creation may have been made all the same. The volume is whole then, and
+// the repeated call finds it. The eraser removes it if it is not.
+bool MayBeReady(Parts& parts, Pool& pool, const CreateWish& wish) {
+  const auto now = parts.node.ReadGroup(pool, CallWithin(kUndoLimit));
+  if (!now.has_value()) {
+    return true;
+  }
+  const lvm::LogicalVolume* const lv = (*now)->group->FindLv(wish.lv_name);
+  return lv != nullptr && std::ranges::find(lv->tags, lvm::kCreatingTag) == lv->tags.end();
+}
+
 // Makes the plan's layout check fail, before the LV becomes a volume, if another process has committed since
 // `seqno`.
 void ExpectOnlyOurs(Plan& plan, uint64_t seqno) {
@@ -383,8 +394,14 @@ Result<Volume> MakeThinVolume(Parts& parts, Pool& pool, CreateWish wish, const C
   QUARRY_TRY(CheckMetadataRoom(*catalog, MetadataFor(plan->actions))
                  .Context(fmt::format("pool '{}'", pool.config.name)));
   auto done = RunCounted(pool, plan->actions, parts.node.world, call);
-  return done.has_value() ? Result<Volume>(std::move(plan->volume))
-                          : UndoCreate(parts, pool, wish, false, std::move(done.error()));
+  if (done.has_value()) {
+    return std::move(plan->volume);
+  }
+  if (MayBeReady(parts, pool, wish)) {
+    parts.erasers.Of(pool).Wake();
+    return std::move(done.error()).As(Code::kUnavailable);
+  }
+  return UndoCreate(parts, pool, wish, false, std::move(done.error()));
 }
 
 Result<ExpandResult> GrowTo(Parts& parts, Pool& pool, const std::string& id, const CapacityRange& range,

@@ -191,8 +191,8 @@ Status BeginThinErasure(const Record& record, ThinErasure& work, const World& wo
   QUARRY_TRY(StartStore(*record.group, PoolOf(record), world, call));
   QUARRY_TRY(CheckHealthy(record, work, world));
   QUARRY_ASSIGN(const bool known, HasDevice(record, world, call));
-  if (!known) {  // a cut was interrupted, or another program has deleted the device
-    work.whole = true;
+  if (!known) {  // a cut or a removal was interrupted, or another program has deleted the device
+    work = {.whole = true};
     SetJob(work, record, OwnerFor(record), {}, world);
     return Ok();
   }

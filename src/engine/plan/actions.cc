@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 
 #include <fmt/format.h>
@@ -213,16 +214,25 @@ Status RemoveAsOf(const lvm::VolumeGroup& group, const std::vector<std::string>&
     const bool may_be_active = device.has_value() || lvm::PartsOfPool(group, *lv).has_value();
     return may_be_active ? DeactivateAlone(group, *lv, world, call) : Ok();
   };
-  std::vector<std::string> going;
+  const auto prepare = [&](const std::string& name) -> Status {
+    const lvm::LogicalVolume* const lv = group.FindLv(name);
+    const bool thin = lv != nullptr && group.FindLv(lv->pool) != nullptr;
+    return thin ? PrepareRemoval(group, *lv, world, call) : Ok();
+  };
+  std::vector<std::string> going = names;
   Status worst = Ok();
-  for (const std::string& name : names) {
-    Status one = may_go(name).Context(fmt::format("{}/{}", group.name, name));
-    if (one.has_value()) {
-      going.push_back(name);
-    } else {
+  const auto keep_if = [&](const std::function<Status(const std::string&)>& step) {
+    std::erase_if(going, [&](const std::string& name) {
+      Status one = step(name).Context(fmt::format("{}/{}", group.name, name));
+      if (one.has_value()) {
+        return false;
+      }
       worst = std::move(one);
-    }
-  }
+      return true;
+    });
+  };
+  keep_if(may_go);
+  keep_if(prepare);  // last, because what has lost its device must go
   if (going.empty()) {
     return worst;
   }

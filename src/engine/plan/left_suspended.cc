@@ -161,9 +161,12 @@ Status CheckFits(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, dm
 
 Result<lvm::HeldGroup> HoldGroup(const std::string& group, const World& world, const Call& call) {
   auto held = world.lvm.Hold(group, call.Within(kHoldLimit));
-  return !held.has_value() && held.error().code() == Code::kTimeout
-             ? std::move(held.error()).As(Code::kUnavailable)
-             : std::move(held);
+  if (!held.has_value()) {
+    return held.error().code() == Code::kTimeout ? std::move(held.error()).As(Code::kUnavailable)
+                                                 : std::move(held.error());
+  }
+  QUARRY_TRY(world.locks.Check(group));
+  return held;
 }
 
 Result<bool> PrepareReload(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world,

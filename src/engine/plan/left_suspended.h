@@ -39,7 +39,7 @@ Result<bool> PrepareReload(const lvm::VolumeGroup& group, const lvm::LogicalVolu
                            const Call& call);
 
 // LvmApi::Hold for 30 seconds at most: no command of LVM is between its text and its messages to the kernel
-// then. kUnavailable instead of kTimeout: a command may be at work all the time.
+// then. kUnavailable instead of kTimeout: a command may be at work all the time. Errors of GroupLocks::Check.
 Result<lvm::HeldGroup> HoldGroup(const std::string& group, const World& world, const Call& call);
 
 // The pool that `lv` is in or that it is, and its parts. nullopt: it is neither in a thin pool nor one.

@@ -1,6 +1,7 @@
 #include "engine/plan/pool_queue.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -41,6 +42,24 @@ const lvm::LogicalVolume* VolumeIn(const lvm::VolumeGroup& group, const lvm::Log
   return found == group.lvs.end() ? nullptr : &*found;
 }
 
+// The error about a snapshot that was cut off and has its device.
+Error CutOff(const std::string& group, const std::string& pool, const lvm::LogicalVolume& snapshot) {
+  return {
+      Code::kPrecondition,
+      fmt::format("thin store {0}/{1} has a snapshot, {0}/{2}, whose `lvcreate -s` was cut off, so LVM can "
+                  "make and remove nothing in the store. This ends it: dmsetup message {3} 0 \"delete "
+                  "{4}\"; after that, LVM makes the snapshot again with its next change of the store, and "
+                  "`lvremove {0}/{2}` removes it",
+                  group, pool, snapshot.name, lvm::DmName(group, pool) + "-tpool",
+                  snapshot.segments.front().thin_volume->device_id)};
+}
+
+// Deletes a device, which may be gone already: LVM bears that.
+Status Delete(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool, uint32_t id, dm::DmApi& dm) {
+  Status gone = dm.SendToPool(lvm::DmUuid(group.uuid, pool.uuid), dm::DeleteThin{id});
+  return !gone.has_value() && gone.error().code() == Code::kNotFound ? Ok() : std::move(gone);
+}
+
 }  // namespace
 
 const lvm::LogicalVolume* UnfinishedSnapshot(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool,
@@ -73,14 +92,42 @@ Status ExplainUnfinished(const std::string& group, const std::string& pool, cons
   if (half == nullptr || half->uuid != snapshot) {
     return ChangedMeanwhile(group, pool);
   }
-  return Error(
-      Code::kPrecondition,
-      fmt::format("thin store {0}/{1} has a snapshot, {0}/{2}, whose `lvcreate -s` was cut off, so LVM can "
-                  "make and remove nothing in the store. This ends it: dmsetup message {3} 0 \"delete {4}\"; "
-                  "after that, LVM makes the snapshot again with its next change of the store, and "
-                  "`lvremove {0}/{2}` removes it",
-                  group, pool, half->name, lvm::DmName(group, pool) + "-tpool",
-                  half->segments.front().thin_volume->device_id));
+  return CutOff(group, pool, *half);
+}
+
+Status PrepareRemoval(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world,
+                      const Call& call) {
+  QUARRY_ASSIGN(const lvm::LogicalVolume* const seen, Find(group, lv.pool));
+  const std::optional<bool>& has_messages = seen->segments.front().thin_pool->has_messages;
+  if (has_messages == false) {
+    return Ok();
+  }
+  auto held = HoldGroup(group.name, world, call);
+  if (!held.has_value()) {
+    // A group of which nothing can be proven has no such proof either. A message there is most unlikely.
+    const bool unread = !has_messages.has_value() && held.error().code() == Code::kUnavailable;
+    return unread ? Ok() : Status(std::move(held.error()));
+  }
+  const lvm::VolumeGroup& now = *held->snapshot;
+  const lvm::LogicalVolume* const doomed = now.FindLv(lv.name);
+  if (now.seqno != group.seqno || now.uuid != group.uuid || doomed == nullptr) {
+    return ChangedMeanwhile(group.name, lv.pool);
+  }
+  QUARRY_ASSIGN(const lvm::LogicalVolume* const pool, Find(now, lv.pool));
+  QUARRY_ASSIGN(const dm::ThinPoolStatus status, HealthyPool(now, *pool, world.dm));
+  if (const auto* const half = UnfinishedSnapshot(now, *pool, status.transaction_id); half != nullptr) {
+    QUARRY_ASSIGN(const auto hold, MetadataHold::Begin(now, *pool, world.dm));
+    QUARRY_ASSIGN(const auto there,
+                  world.thin.Device(hold.device(), half->segments.front().thin_volume->device_id, call));
+    QUARRY_TRY(hold.Check());
+    if (there.has_value()) {
+      return CutOff(now.name, pool->name, *half);
+    }
+  }
+  // Also if LVM's id is ahead, so that it would send all: a refresh of any volume in between sends what is
+  // queued, and commits nothing.
+  QUARRY_TRY(lvm::IsAloneInPool(now, *doomed));
+  return Delete(now, *pool, doomed->segments.front().thin_volume->device_id, world.dm);
 }
 
 Status EndRemovals(const std::string& group, const std::string& pool, const World& world, const Call& call) {
@@ -107,14 +154,17 @@ Status EndRemovals(const std::string& group, const std::string& pool, const Worl
   const auto is_new = [&](const lvm::LogicalVolume&, const lvm::ThinVolume& thin) {
     return thin.transaction_id == status.transaction_id;
   };
-  if (VolumeIn(*held.snapshot, *lv, is_new) != nullptr) {
+  const std::vector<uint32_t>& removed = lv->segments.front().thin_pool->queued_deletes;
+  const bool has_new = VolumeIn(*held.snapshot, *lv, is_new) != nullptr;
+  if (has_new && removed.empty()) {
     return Ok();  // a creation was cut off: the text counts that volume already
   }
-  const std::vector<uint32_t>& removed = lv->segments.front().thin_pool->queued_deletes;
+  // A removed device may be the origin of a snapshot that LVM has still to make.
+  QUARRY_TRY(CheckFinished(*held.snapshot, *lv, status.transaction_id));
   const auto is_removed = [&](const lvm::LogicalVolume&, const lvm::ThinVolume& thin) {
     return std::ranges::find(removed, thin.device_id) != removed.end();
   };
-  if (removed.empty() || VolumeIn(*held.snapshot, *lv, is_removed) != nullptr) {
+  if (has_new || removed.empty() || VolumeIn(*held.snapshot, *lv, is_removed) != nullptr) {
     return Error(
         Code::kUnavailable,
         fmt::format("a command of LVM was cut off amid a change of thin store {}/{}, and which one is "
@@ -122,10 +172,7 @@ Status EndRemovals(const std::string& group, const std::string& pool, const Worl
                     group, pool));
   }
   for (const uint32_t id : removed) {
-    const Status gone = world.dm.SendToPool(lvm::DmUuid(held.snapshot->uuid, lv->uuid), dm::DeleteThin{id});
-    if (!gone.has_value() && gone.error().code() != Code::kNotFound) {
-      return gone;
-    }
+    QUARRY_TRY(Delete(*held.snapshot, *lv, id, world.dm));
   }
   return Ok();
 }

@@ -1,7 +1,11 @@
 // LVM commits a change of a thin pool's set of volumes to its text first, and sends it to the kernel's pool
 // after that. The pool's transaction id is lower by one until then (docs/thin.md, section 1). A command that
 // was killed in between leaves the message in the text, and LVM sends it before its next creation or removal
-// in the pool, or its next growth of an active volume there.
+// in the pool, or with its next growth of an active volume there.
+//
+// A message also stays in the text after it was sent: where the command was killed at its last commit, or a
+// growth sent it. The next creation takes it out. The next removal does, too, but it sends nothing then, not
+// even its own message, and reports success: the device stays in the pool (docs/thin.md, section 1).
 #pragma once
 
 #include <cstdint>
@@ -29,6 +33,18 @@ Status CheckFinished(const lvm::VolumeGroup& group, const lvm::LogicalVolume& po
 // that ends that. kUnavailable: it is finished by now, or LVM's lock was not to be had: try again.
 Status ExplainUnfinished(const std::string& group, const std::string& pool, const std::string& snapshot,
                          const World& world, const Call& call);
+
+// Sees to it that LVM's next removal of the inactive thin volume `lv` gives back its chunks. Where LVM could
+// leave the device in the pool, this deletes it. If the removal fails after that, `lv` has no device. Only a
+// volume that is being made or erased may get into that state, and it is removed like any other. The caller
+// has the group's turn and has proven that `lv` may go. Waits for LVM's own lock if the text may have
+// messages. The store is in the kernel.
+//
+// kUnavailable: LVM's lock was not to be had, or another process has changed the group since `group` was
+// read: try again. kPrecondition: LVM can remove nothing in the pool: see ExplainUnfinished. Errors of
+// HealthyPool, lvm::IsAloneInPool and MetadataHold::Begin.
+Status PrepareRemoval(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world,
+                      const Call& call);
 
 // Deletes from the kernel's pool the devices that a killed command has removed from LVM's text only. Until
 // then they have chunks that LVM's text counts as free. LVM bears it that they are gone. The caller has the

@@ -563,7 +563,9 @@ Snapshot FreshLvm::WithQueues(const Proof& proof, const Call& call) {
   for (LogicalVolume& lv : out.lvs) {
     const LogicalVolume* const in_text = is_pool(lv) ? (*read)->FindLv(lv.name) : nullptr;
     if (in_text != nullptr && in_text->uuid == lv.uuid && is_pool(*in_text)) {
-      lv.segments.front().thin_pool->queued_deletes = in_text->segments.front().thin_pool->queued_deletes;
+      ThinPool& pool = *lv.segments.front().thin_pool;
+      pool.queued_deletes = in_text->segments.front().thin_pool->queued_deletes;
+      pool.has_messages = in_text->segments.front().thin_pool->has_messages;
     }
   }
   return std::make_shared<const VolumeGroup>(std::move(out));

@@ -124,7 +124,7 @@ class FreshLvm final : public LvmApi {
   Result<Snapshot> ReadText(Proof& proof, bool settled, bool& updated, std::vector<PvState> seen,
                             const Call& call);
   Result<Snapshot> Ask(const std::string& name, Proof& proof, bool updated, const Call& call);
-  // The snapshot of the proof, which is a report, with what only the text says: ThinPool::queued_deletes.
+  // The snapshot of the proof, which is a report, with what only the text says: the messages to thin pools.
   Snapshot WithQueues(const Proof& proof, const Call& call);
   Result<Snapshot> AskOnce(const std::string& name, bool& updated, const Call& call);
   std::vector<std::string> PathsOf(const VolumeGroup& group) const;

@@ -229,6 +229,7 @@ class Reader {
   static Status ReadThin(const Row& row, Segment& segment) {
     if (segment.type == "thin-pool") {
       ThinPool& pool = segment.thin_pool.emplace();
+      pool.has_messages = std::nullopt;
       QUARRY_ASSIGN(pool.metadata_lv, NameOrNone(row, "metadata_lv"));
       QUARRY_ASSIGN(pool.transaction_id, row.NumberOr("transaction_id", 0));
       QUARRY_ASSIGN(const std::string discards, row.TextOr("discards", "passdown"));

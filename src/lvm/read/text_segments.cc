@@ -103,8 +103,8 @@ Status ReadRaid(Fields& fields, Segment& segment, Parts& parts) {
   return Ok();
 }
 
-// A message that LVM still has to send to the pool. It changes nothing about the group: LVM has committed the
-// text that it belongs to, and reports do not show it.
+// A message that LVM still has to send to the pool, or has sent. It changes nothing about the group: LVM has
+// committed the text that it belongs to, and reports do not show it.
 Status ReadMessage(Section& message, ThinPool& pool) {
   if (!message.name.starts_with("message") || !message.inner.empty()) {
     return AskLvm("unknown section " + message.name);
@@ -118,6 +118,7 @@ Status ReadMessage(Section& message, ThinPool& pool) {
     }
     pool.queued_deletes.push_back(static_cast<uint32_t>(id));
   }
+  pool.has_messages = true;
   return message.fields.Finish("a message to a thin pool");
 }
 

@@ -681,6 +681,19 @@ TEST_F(ThinSnapshotTest, ADeviceThatACutHasLostIsRemoved) {
   EXPECT_TRUE(UntilLvs(2));
 }
 
+// LVM is to remove a snapshot that shared chunks, whose device had to go first, and fails.
+TEST_F(ThinSnapshotTest, OneThatHasLostItsDeviceBeforeItsRemovalFailedIsRemoved) {
+  const std::string id = Make("one", 5);
+  Activate(id);
+  Write(id, "content", 0);
+  const std::string snapshot = MustCut("nightly", id);
+  LeaveMessage();
+  lvm_.before.FailNth("Remove", 1, Error(Code::kTimeout, "LVM failed"));
+  DeleteSnapshot(snapshot);
+  EXPECT_TRUE(UntilLvs(2));
+  EXPECT_EQ(lvm_.before.Calls("Remove"), 2);
+}
+
 class GroupSnapshotTest : public ThinSnapshotTest {
  protected:
   void SetUp() override {

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "engine/model/thin_space.h"
+#include "engine/plan/actions.h"
 #include "engine/plan/start_store.h"
 #include "lvm/names.h"
 #include "lvm/ownership.h"
@@ -204,6 +205,20 @@ TEST_F(ThinStoreTest, NoGrowthCountsWithChunksThatTheKernelHasNotGivenBack) {
     return engine_->volumes().Expand(id, {Bytes{extents * kExtent.value}, Bytes{}}, std::nullopt, Soon());
   };
   ASSERT_TRUE(dm_.SendToPool(PoolUuid(), dm::CreateThin{2}).has_value());
+  const auto make_new = [&](uint64_t transaction_id) {
+    lvm_.Edit("vg0", [&](lvm::VolumeGroup& group) {
+      for (lvm::LogicalVolume& lv : group.lvs) {
+        if (lv.segments.front().thin_volume.has_value()) {
+          lv.segments.front().thin_volume->transaction_id = transaction_id;
+        }
+      }
+    });
+  };
+  const uint64_t was_made = Now().ById(id)->lv->segments.front().thin_volume->transaction_id;
+  make_new(Now().stores.front().lv->segments.front().thin_pool->transaction_id - 1);
+  queue({2}, 1);
+  EXPECT_EQ(grow(30).error().code(), Code::kUnavailable) << "2 may be what a new snapshot is to be made of";
+  make_new(was_made);
   queue({}, 1);
   EXPECT_EQ(grow(30).error().code(), Code::kUnavailable) << "the text could not be read";
   queue({1}, 1);
@@ -224,10 +239,64 @@ TEST_F(ThinStoreTest, NoGrowthCountsWithChunksThatTheKernelHasNotGivenBack) {
   EXPECT_TRUE(grow(32).has_value()) << "the kernel had deleted it, and LVM did not see that";
 }
 
+// A message of a killed command is left in LVM's text, and LVM sends none for the next removal.
+TEST_F(ThinStoreTest, ARemovalGivesBackItsDeviceWhateverLvmSends) {
+  const std::string erased = Make("one", 10);
+  const auto other = Create("two", 10, {{"erase", "none"}});
+  ASSERT_TRUE(other.has_value());
+  LeaveMessage();
+  ASSERT_TRUE(engine_->volumes().Delete(other->volume.id, Soon()).has_value());
+  EXPECT_TRUE(UntilLvs(2));
+  EXPECT_TRUE(dm_.SendToPool(PoolUuid(), dm::CreateThin{2}).has_value()) << "it was gone";
+  ASSERT_TRUE(dm_.SendToPool(PoolUuid(), dm::DeleteThin{2}).has_value());
+  LeaveMessage();
+  ASSERT_TRUE(engine_->volumes().Delete(erased, Soon()).has_value());
+  EXPECT_TRUE(UntilLvs(1));
+  EXPECT_TRUE(dm_.SendToPool(PoolUuid(), dm::CreateThin{1}).has_value()) << "it was gone";
+}
+
+// Such a removal has two steps, and the second fails. No ready volume is ever without its device.
+TEST_F(ThinStoreTest, WhatHasLostItsDeviceIsRemoved) {
+  for (const char* const erase : {"zero", "none"}) {
+    const auto made = Create("one", 10, {{"erase", erase}});
+    ASSERT_TRUE(made.has_value());
+    LeaveMessage();
+    lvm_.before.FailAlways("Remove", Error(Code::kIo, "LVM failed"));
+    EXPECT_TRUE(engine_->volumes().Delete(made->volume.id, Soon()).has_value());
+    EXPECT_TRUE(Eventually([&] {
+      const bool was_gone = dm_.SendToPool(PoolUuid(), dm::CreateThin{1}).has_value();
+      return was_gone && dm_.SendToPool(PoolUuid(), dm::DeleteThin{1}).has_value();
+    }));
+    EXPECT_EQ(LvCount(), 2U);
+    EXPECT_EQ(engine_->volumes().Get(made->volume.id, Soon()).error().code(), Code::kNotFound);
+    lvm_.before.Clear();
+    Restart();
+    EXPECT_TRUE(UntilLvs(1));
+  }
+}
+
+TEST_F(ThinStoreTest, AVolumeWhoseLastCommitWasMadeIsKept) {
+  Make("one", 5);
+  LeaveMessage();
+  lvm_.after.FailNth("ChangeTags", 1, Error(Code::kTimeout, "it is not known to be durable"));
+  lvm_.before.FailAlways("Remove", Error(Code::kTimeout, "LVM failed"));
+  const auto made = Create("two", 5, {}, true);
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(made.error().code(), Code::kUnavailable) << "so that the caller repeats it";
+  lvm_.before.Clear();
+  const auto again = Create("two", 5, {}, true);
+  ASSERT_TRUE(again.has_value()) << again.error().message();
+  EXPECT_FALSE(again->created);
+  Activate(again->volume.id);
+  Write(again->volume.id, "it has its device", 0);
+}
+
 TEST_F(ThinStoreTest, ASnapshotThatLvmCannotFinishIsTold) {
   stores_ = {Store("fast", 80)};  // room for what shared chunks take
   Restart();
   Make("one", 10);
+  const auto other = Create("other", 1, {{"erase", "none"}});
+  ASSERT_TRUE(other.has_value());
   lvm_.Edit("vg0", [&](lvm::VolumeGroup& group) {
     const auto origin =
         std::ranges::find_if(group.lvs, [](const lvm::LogicalVolume& lv) { return !lv.pool.empty(); });
@@ -236,10 +305,10 @@ TEST_F(ThinStoreTest, ASnapshotThatLvmCannotFinishIsTold) {
     snapshot.name = "by_hand";
     snapshot.uuid[0] = snapshot.uuid[0] == 'x' ? 'y' : 'x';
     snapshot.tags.clear();
-    snapshot.segments.front().thin_volume = lvm::ThinVolume{.device_id = 2, .transaction_id = 1};
+    snapshot.segments.front().thin_volume = lvm::ThinVolume{.device_id = 3, .transaction_id = 2};
     for (lvm::LogicalVolume& lv : group.lvs) {
       if (lv.segments.front().thin_pool.has_value()) {
-        lv.segments.front().thin_pool->transaction_id = 2;
+        lv.segments.front().thin_pool->transaction_id = 3;
       }
     }
     group.lvs.push_back(snapshot);
@@ -247,20 +316,28 @@ TEST_F(ThinStoreTest, ASnapshotThatLvmCannotFinishIsTold) {
   const auto at = [&](uint64_t kernel_id) {
     dm_.ChangeThinPool(PoolUuid(), [&](dm::ThinPoolStatus& status) { status.transaction_id = kernel_id; });
   };
-  at(1);
-  ASSERT_TRUE(dm_.SendToPool(PoolUuid(), dm::CreateThin{2}).has_value());
+  at(2);
+  ASSERT_TRUE(dm_.SendToPool(PoolUuid(), dm::CreateThin{3}).has_value());
+  LeaveMessage();
+  const std::string lv = lvm::ParseVolumeId(other->volume.id)->lv_name;
+  const Status kept = Execute({RemoveLvAction{"vg0", {lv}}}, World(), Soon());
+  ASSERT_FALSE(kept.has_value()) << "LVM would only forget it";
+  EXPECT_EQ(kept.error().code(), Code::kPrecondition);
+  EXPECT_NE(kept.error().message().find("\"delete 3\""), std::string::npos) << kept.error().message();
+  EXPECT_EQ(LvCount(), 4U);
   const auto refused = Create("two", 1);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code(), Code::kPrecondition);
   EXPECT_NE(refused.error().message().find("dmsetup message vg0-"), std::string::npos)
       << refused.error().message();
-  EXPECT_NE(refused.error().message().find("\"delete 2\""), std::string::npos) << refused.error().message();
+  EXPECT_NE(refused.error().message().find("\"delete 3\""), std::string::npos) << refused.error().message();
   EXPECT_EQ(Capacity().available, Bytes{});
   EXPECT_NE(Capacity().reason.find("by_hand"), std::string::npos) << Capacity().reason;
   const StoreStatus status = engine_->lifecycle().NodeStatus(Soon())->front().stores.front();
   EXPECT_NE(status.problem.find("by_hand"), std::string::npos) << status.problem;
-  ASSERT_TRUE(dm_.SendToPool(PoolUuid(), dm::DeleteThin{2}).has_value()) << "the remedy";
+  ASSERT_TRUE(dm_.SendToPool(PoolUuid(), dm::DeleteThin{3}).has_value()) << "the remedy";
   Make("two", 1);
+  EXPECT_TRUE(Execute({RemoveLvAction{"vg0", {lv}}}, World(), Soon()).has_value());
   at(Now().stores.front().lv->segments.front().thin_pool->transaction_id);
   EXPECT_GT(Left(), 0U);
 }

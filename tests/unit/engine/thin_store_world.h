@@ -109,6 +109,16 @@ class ThinStoreTest : public testing::Test {
   bool UntilLvs(size_t count) {
     return Eventually([&] { return LvCount() == count; });
   }
+  // As a command does that is killed after its last message to the pool.
+  void LeaveMessage() {
+    lvm_.Edit("vg0", [](lvm::VolumeGroup& group) {
+      for (lvm::LogicalVolume& lv : group.lvs) {
+        if (lv.segments.front().thin_pool.has_value()) {
+          lv.segments.front().thin_pool->has_messages = true;
+        }
+      }
+    });
+  }
   std::string PoolUuid() {
     const Catalog catalog = Now();
     return lvm::DmUuid(catalog.group->uuid, catalog.stores.front().lv->uuid);

@@ -87,6 +87,7 @@ TEST_P(EveryText, EqualsLvmsReportOrAsksLvm) {
     for (Segment& segment : lv.segments) {
       if (segment.thin_pool.has_value()) {
         segment.thin_pool->queued_deletes.clear();  // no report shows them
+        segment.thin_pool->has_messages = std::nullopt;
       }
     }
   }
@@ -267,6 +268,16 @@ TEST_F(Text, SaysWhatLvmHasStillToDelete) {
     };
     EXPECT_THAT(deletes("thin_queued_delete.text"), ::testing::ElementsAre(3U)) << release;
     EXPECT_THAT(deletes("thin_queued.text"), ::testing::IsEmpty()) << release;
+    const auto has_messages = [&](const char* name) {
+      return Case(kFixtures / release / name)
+          .Read()
+          ->FindLv("p")
+          ->segments.front()
+          .thin_pool->has_messages.value();
+    };
+    EXPECT_TRUE(has_messages("thin_queued_delete.text")) << release;
+    EXPECT_TRUE(has_messages("thin_queued.text")) << release;
+    EXPECT_FALSE(has_messages("thin_linear.text")) << release;
   }
 }
 
