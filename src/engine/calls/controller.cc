@@ -209,7 +209,7 @@ Status EndVolume(Parts& parts, const Found& found, const std::string& what, cons
     ErasePolicy policy = PolicyOf(*now);
     const Store* const store = now->tags.thin ? read->StoreOf(*now->lv) : nullptr;
     if (policy == ErasePolicy::kNone && store != nullptr &&
-        (WasCut(*read, *store) || store->lv->segments.front().thin_pool->has_messages != false)) {
+        (WasCut(*read, *store) || store->lv->segments.front().thin_pool->has_messages == true)) {
       // It may be the last that has the bytes of one that is to be erased, or lose its device before LVM
       // removes it (PrepareRemoval).
       policy = ErasePolicy::kZero;

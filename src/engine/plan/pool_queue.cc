@@ -54,6 +54,19 @@ Error CutOff(const std::string& group, const std::string& pool, const lvm::Logic
                   snapshot.segments.front().thin_volume->device_id)};
 }
 
+// Whether LVM's text is that of the pool in the kernel, or one change ahead.
+Status CheckIds(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool, uint64_t kernel_id) {
+  const uint64_t in_text = IdOf(pool);
+  return in_text == kernel_id || in_text == kernel_id + 1
+             ? Ok()
+             : Status(
+                   Error(Code::kPrecondition,
+                         fmt::format("LVM's text has transaction id {} for thin store {}/{}, and the kernel "
+                                     "has {}: the text is not that of the store, so which devices and "
+                                     "how much of it are free is not known",
+                                     in_text, group.name, pool.name, kernel_id)));
+}
+
 // Deletes a device, which may be gone already: LVM bears that.
 Status Delete(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool, uint32_t id, dm::DmApi& dm) {
   Status gone = dm.SendToPool(lvm::DmUuid(group.uuid, pool.uuid), dm::DeleteThin{id});
@@ -102,6 +115,7 @@ Status PrepareRemoval(const lvm::VolumeGroup& group, const lvm::LogicalVolume& l
   if (has_messages == false) {
     return Ok();
   }
+  QUARRY_TRY(StartStore(group, *seen, world, call));  // the last volume in use may have stopped it
   auto held = HoldGroup(group.name, world, call);
   if (!held.has_value()) {
     // A group of which nothing can be proven has no such proof either. A message there is most unlikely.
@@ -115,6 +129,7 @@ Status PrepareRemoval(const lvm::VolumeGroup& group, const lvm::LogicalVolume& l
   }
   QUARRY_ASSIGN(const lvm::LogicalVolume* const pool, Find(now, lv.pool));
   QUARRY_ASSIGN(const dm::ThinPoolStatus status, HealthyPool(now, *pool, world.dm));
+  QUARRY_TRY(CheckIds(now, *pool, status.transaction_id));
   if (const auto* const half = UnfinishedSnapshot(now, *pool, status.transaction_id); half != nullptr) {
     QUARRY_ASSIGN(const auto hold, MetadataHold::Begin(now, *pool, world.dm));
     QUARRY_ASSIGN(const auto there,
@@ -123,6 +138,11 @@ Status PrepareRemoval(const lvm::VolumeGroup& group, const lvm::LogicalVolume& l
     if (there.has_value()) {
       return CutOff(now.name, pool->name, *half);
     }
+  }
+  // A ready volume keeps its device until LVM has removed it. The caller reads the group again, and tags it.
+  if (std::ranges::find(doomed->tags, lvm::StateTag(lvm::VolumeState::kReady)) != doomed->tags.end()) {
+    const bool unread = !pool->segments.front().thin_pool->has_messages.has_value();
+    return unread ? Ok() : Status(ChangedMeanwhile(group.name, lv.pool));
   }
   // Also if LVM's id is ahead, so that it would send all: a refresh of any volume in between sends what is
   // queued, and commits nothing.
@@ -145,12 +165,7 @@ Status EndRemovals(const std::string& group, const std::string& pool, const Worl
   if (status.transaction_id == IdOf(*lv)) {
     return Ok();
   }
-  if (status.transaction_id + 1 != IdOf(*lv)) {
-    return Error(Code::kPrecondition,
-                 fmt::format("LVM's text has transaction id {} for thin store {}/{}, and the kernel has {}: "
-                             "the text is not that of the store, so what is free in it is not known",
-                             IdOf(*lv), group, pool, status.transaction_id));
-  }
+  QUARRY_TRY(CheckIds(*held.snapshot, *lv, status.transaction_id));
   const auto is_new = [&](const lvm::LogicalVolume&, const lvm::ThinVolume& thin) {
     return thin.transaction_id == status.transaction_id;
   };

@@ -41,8 +41,9 @@ Status ExplainUnfinished(const std::string& group, const std::string& pool, cons
 // messages. The store is in the kernel.
 //
 // kUnavailable: LVM's lock was not to be had, or another process has changed the group since `group` was
-// read: try again. kPrecondition: LVM can remove nothing in the pool: see ExplainUnfinished. Errors of
-// HealthyPool, lvm::IsAloneInPool and MetadataHold::Begin.
+// read, or `lv` is ready: try again, and tag it as erasing first. kPrecondition: LVM can remove nothing in
+// the pool: see ExplainUnfinished; or LVM's text of the store is not that of the kernel. Errors of
+// StartStore, HealthyPool, lvm::IsAloneInPool and MetadataHold::Begin.
 Status PrepareRemoval(const lvm::VolumeGroup& group, const lvm::LogicalVolume& lv, const World& world,
                       const Call& call);
 

@@ -275,6 +275,34 @@ TEST_F(ThinStoreTest, WhatHasLostItsDeviceIsRemoved) {
   }
 }
 
+TEST_F(ThinStoreTest, ADeviceIsNotDeletedOfAReadyVolumeNorByATextOfAnotherTime) {
+  const auto made = Create("one", 10, {{"erase", "none"}});
+  ASSERT_TRUE(made.has_value());
+  const std::string lv = lvm::ParseVolumeId(made->volume.id)->lv_name;
+  const auto remove = [&] { return Execute({RemoveLvAction{"vg0", {lv}}}, World(), Soon()); };
+  const auto has_device = [&] {
+    const Status made_now = dm_.SendToPool(PoolUuid(), dm::CreateThin{1});
+    return !made_now.has_value();
+  };
+  LeaveMessage();
+  EXPECT_EQ(remove().error().code(), Code::kUnavailable);
+  EXPECT_TRUE(has_device());
+  lvm_.Edit("vg0", [&](lvm::VolumeGroup& group) {
+    const auto one = std::ranges::find(group.lvs, lv, &lvm::LogicalVolume::name);
+    std::ranges::replace(one->tags, lvm::StateTag(lvm::VolumeState::kReady),
+                         lvm::StateTag(lvm::VolumeState::kErasing));
+  });
+  dm_.ChangeThinPool(PoolUuid(), [](dm::ThinPoolStatus& status) { status.transaction_id += 5; });
+  const Status refused = remove();
+  EXPECT_EQ(refused.error().code(), Code::kPrecondition);
+  EXPECT_NE(refused.error().message().find("not that of the store"), std::string::npos)
+      << refused.error().message();
+  EXPECT_TRUE(has_device());
+  dm_.ChangeThinPool(PoolUuid(), [](dm::ThinPoolStatus& status) { status.transaction_id -= 5; });
+  EXPECT_TRUE(remove().has_value());
+  EXPECT_FALSE(has_device());
+}
+
 TEST_F(ThinStoreTest, AVolumeWhoseLastCommitWasMadeIsKept) {
   Make("one", 5);
   LeaveMessage();
