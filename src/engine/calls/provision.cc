@@ -130,8 +130,8 @@ Error UndoCreate(Parts& parts, Pool& pool, const CreateWish& wish, bool ready, E
   return error;
 }
 
-// Whether the last commit of a failed creation may have been made all the same. The volume is whole then, and
-// the repeated call finds it. The eraser removes it if it is not.
+// Whether the last commit of a failed creation may have been made all the same. Then the volume is whole, and
+// the repeated call finds it. If it was not made, the eraser removes the LV.
 bool MayBeReady(Parts& parts, Pool& pool, const CreateWish& wish) {
   const auto now = parts.node.ReadGroup(pool, CallWithin(kUndoLimit));
   if (!now.has_value()) {
