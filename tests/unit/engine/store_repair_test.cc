@@ -268,13 +268,7 @@ TEST_F(StoreRepairTest, VolumesThatWereActiveAreSoAfterWhicheverAttemptSucceeds)
 TEST_F(StoreRepairTest, OlderMetadataNeverGetALaterTransactionId) {
   Make("one", 10);
   for (const bool sound : {true, false}) {
-    lvm_.Edit("vg0", [&](lvm::VolumeGroup& group) {
-      for (lvm::LogicalVolume& lv : group.lvs) {
-        if (lv.segments.size() == 1 && lv.segments.front().thin_pool.has_value()) {
-          lv.segments.front().thin_pool->transaction_id += 5;
-        }
-      }
-    });
+    EditPools([](lvm::ThinPool& pool) { pool.transaction_id += 5; });
     StopPool();
     StoreWhatLvmHas(sound);
     Metadata().stored.transaction_id -= 2;
@@ -422,13 +416,7 @@ TEST_F(StoreRepairTest, NothingIsStoppedThatWouldNotStartAgain) {
   repair_.faults.FailAlways("Ready", Error(Code::kPrecondition, "thin_check is not installed"));
   expect_kept("thin_check is not installed");
   repair_.faults.Clear();
-  lvm_.Edit("vg0", [&](lvm::VolumeGroup& group) {
-    for (lvm::LogicalVolume& lv : group.lvs) {
-      if (lv.segments.size() == 1 && lv.segments.front().thin_pool.has_value()) {
-        lv.segments.front().thin_pool->zeroes_chunks = false;
-      }
-    }
-  });
+  EditPools([](lvm::ThinPool& pool) { pool.zeroes_chunks = false; });
   expect_kept("does not zero new chunks");
   (void)engine_->upkeep().Repair(RepairCause::kAsked, Soon());
   EXPECT_TRUE(IsRunning());

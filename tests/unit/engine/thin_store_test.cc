@@ -189,13 +189,7 @@ TEST_F(ThinStoreTest, NoGrowthCountsWithChunksThatTheKernelHasNotGivenBack) {
   ASSERT_TRUE(made.has_value());
   ASSERT_TRUE(engine_->volumes().Delete(made->volume.id, Soon()).has_value());
   const auto queue = [&](std::vector<uint32_t> ids, uint64_t behind) {
-    lvm_.Edit("vg0", [&](lvm::VolumeGroup& group) {
-      for (lvm::LogicalVolume& lv : group.lvs) {
-        if (lv.segments.front().thin_pool.has_value()) {
-          lv.segments.front().thin_pool->queued_deletes = ids;
-        }
-      }
-    });
+    EditPools([&](lvm::ThinPool& pool) { pool.queued_deletes = ids; });
     const Catalog catalog = Now();
     const uint64_t in_text = catalog.stores.front().lv->segments.front().thin_pool->transaction_id;
     dm_.ChangeThinPool(PoolUuid(),
@@ -334,13 +328,9 @@ TEST_F(ThinStoreTest, ASnapshotThatLvmCannotFinishIsTold) {
     snapshot.uuid[0] = snapshot.uuid[0] == 'x' ? 'y' : 'x';
     snapshot.tags.clear();
     snapshot.segments.front().thin_volume = lvm::ThinVolume{.device_id = 3, .transaction_id = 2};
-    for (lvm::LogicalVolume& lv : group.lvs) {
-      if (lv.segments.front().thin_pool.has_value()) {
-        lv.segments.front().thin_pool->transaction_id = 3;
-      }
-    }
     group.lvs.push_back(snapshot);
   });
+  EditPools([](lvm::ThinPool& pool) { pool.transaction_id = 3; });
   const auto at = [&](uint64_t kernel_id) {
     dm_.ChangeThinPool(PoolUuid(), [&](dm::ThinPoolStatus& status) { status.transaction_id = kernel_id; });
   };

@@ -109,15 +109,20 @@ class ThinStoreTest : public testing::Test {
   bool UntilLvs(size_t count) {
     return Eventually([&] { return LvCount() == count; });
   }
-  // As a command does that is killed after its last message to the pool.
-  void LeaveMessage() {
-    lvm_.Edit("vg0", [](lvm::VolumeGroup& group) {
+  // Of every thin pool in LVM's text.
+  template <typename Change>
+  void EditPools(const Change& change) {
+    lvm_.Edit("vg0", [&](lvm::VolumeGroup& group) {
       for (lvm::LogicalVolume& lv : group.lvs) {
-        if (lv.segments.front().thin_pool.has_value()) {
-          lv.segments.front().thin_pool->has_messages = true;
+        if (lv.segments.size() == 1 && lv.segments.front().thin_pool.has_value()) {
+          change(*lv.segments.front().thin_pool);
         }
       }
     });
+  }
+  // As a command does that is killed after its last message to the pool.
+  void LeaveMessage() {
+    EditPools([](lvm::ThinPool& pool) { pool.has_messages = true; });
   }
   std::string PoolUuid() {
     const Catalog catalog = Now();
