@@ -210,8 +210,9 @@ Status EndVolume(Parts& parts, const Found& found, const std::string& what, cons
     const Store* const store = now->tags.thin ? read->StoreOf(*now->lv) : nullptr;
     if (policy == ErasePolicy::kNone && store != nullptr &&
         (WasCut(*read, *store) || store->lv->segments.front().thin_pool->has_messages == true)) {
-      // It may be the last that has the bytes of one that is to be erased, or lose its device before LVM
-      // removes it (PrepareRemoval).
+      // In a store with cuts, the volume may be the last that has the bytes of one that is to be erased.
+      // Where a message is queued, PrepareRemoval may delete the device before LVM removes the volume. The
+      // volume has to be tagged as erasing by then.
       policy = ErasePolicy::kZero;
     }
     // With another policy PlanDelete deactivates, and the eraser retags the legs that LVM took out.

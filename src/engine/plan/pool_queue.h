@@ -1,11 +1,11 @@
 // LVM commits a change of a thin pool's set of volumes to its text first, and sends it to the kernel's pool
 // after that. The pool's transaction id is lower by one until then (docs/thin.md, section 1). A command that
 // was killed in between leaves the message in the text, and LVM sends it before its next creation or removal
-// in the pool, or with its next growth of an active volume there.
+// in the pool, or with its next growth or refresh of an active volume there.
 //
 // A message also stays in the text after it was sent: where the command was killed at its last commit, or a
-// growth sent it. The next creation takes it out. The next removal does, too, but it sends nothing then, not
-// even its own message, and reports success: the device stays in the pool (docs/thin.md, section 1).
+// growth or a refresh sent it. The next creation takes it out. The next removal takes it out, too, but sends
+// nothing, not even its own message, and reports success: the device stays in the pool.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@
 
 namespace quarry::engine {
 
-// The snapshot that `lvcreate -s` has begun and not finished; nullptr: there is none. Quarry makes no such
-// snapshots. If the command was killed and the pool has its device already, LVM can change
-// nothing in the pool, and cannot get out of that by itself. `kernel_id`: the pool's transaction id.
+// A snapshot that `lvcreate -s` has begun and not finished. nullptr: the pool has none. Only administrators
+// make snapshots that way. If the command was killed and the pool has the snapshot's device already, LVM can
+// change nothing in the pool, and cannot get out of that by itself. `kernel_id`: the pool's transaction id.
 const lvm::LogicalVolume* UnfinishedSnapshot(const lvm::VolumeGroup& group, const lvm::LogicalVolume& pool,
                                              uint64_t kernel_id);
 
