@@ -1,5 +1,6 @@
 """Renders the chart as users would, with Helm itself. Needs no cluster. Usage: chart_test.py [TEST…]"""
 
+import base64
 import json
 import os
 import re
@@ -15,6 +16,11 @@ KUBERNETES = REPOSITORY / "deploy" / "kubernetes"
 CHART = KUBERNETES / "chart"
 # A helm that is built from its module takes the cluster for a very old one.
 VERSION = ("--kube-version", "1.36.0")
+AUTHORITY = "-----BEGIN CERTIFICATE-----\nMII=\n-----END CERTIFICATE-----\n"
+LISTS = (
+    "--set-json", "snapshotter.enabled=true",
+    "--set-json", "changedBlocks=" + json.dumps({"enabled": True, "node": "n1", "tlsSecret": "cert", "caCert": AUTHORITY}),
+)  # fmt: skip
 programs = None
 
 
@@ -126,6 +132,48 @@ class Chart(unittest.TestCase):
         for words in ('type: "raid1"', 'inuse: "cow"', "deletionPolicy: Retain", 'is-default-class: "true"'):
             self.assertIn(words, other)
 
+    def test_nothing_of_changed_blocks_is_there_until_they_are_enabled(self):
+        for text in (render(), render("--set", "snapshotter.enabled=true")):
+            for word in ("changed-blocks", "cbt.storage", "subjectaccessreviews"):
+                self.assertNotIn(word, text)
+
+    def test_lists_of_changed_blocks_come_from_one_node_over_tls(self):
+        found = documents(render(*LISTS, "--set", "changedBlocks.port=7443,changedBlocks.extraArgs={--v=5},driverName=x.example"))
+        pods = next(one for kind, name, one in found if (kind, name) == ("Deployment", "quarry-changed-blocks"))
+        for words in (
+            '{key: metadata.name, operator: In, values: ["n1"]}',
+            "--disable-metrics",
+            "limits:\n              memory: 256Mi",
+            "path: /var/lib/kubelet/plugins/x.example, type: Directory",
+            'secretName: "cert", defaultMode: 0400',
+            "--port=7443",
+            '"--v=5"',
+            "capabilities: {drop: [ALL]}",
+            "automountServiceAccountToken: false",
+        ):
+            self.assertIn(words, pods)
+        self.assertNotIn("privileged", pods)
+        service, address = (
+            next(one for kind, _, one in found if kind == wanted) for wanted in ("Service", "SnapshotMetadataService")
+        )
+        self.assertIn("port: 7443", service)
+        self.assertIn("app.kubernetes.io/component: changed-blocks", service)
+        self.assertIn('address: "quarry-changed-blocks.quarry-system.svc:7443"', address)
+        self.assertIn(f'caCert: "{base64.b64encode(AUTHORITY.encode()).decode()}"', address)
+        self.assertEqual([name for kind, name, _ in found if kind == "SnapshotMetadataService"], ["x.example"])
+
+    def test_the_sidecar_of_changed_blocks_may_only_look(self):
+        found = documents(render(*LISTS))
+        role = next(one for kind, name, one in found if kind == "ClusterRole" and name.endswith("-changed-blocks"))
+        self.assertEqual(set(re.findall(r"verbs: \[(.*?)\]", role)), {"create", "get", "get, list"})
+        self.assertEqual(re.findall(r"resources: \[(\S+)\], verbs: \[create\]", role), ["tokenreviews", "subjectaccessreviews"])
+        self.assertNotIn("secrets", role)
+
+    def test_lists_of_changed_blocks_name_what_they_lack(self):
+        for lacking in ("node", "tlsSecret", "caCert"):
+            self.assertIn(f"changedBlocks.{lacking} is not set", render(*LISTS, "--set", f"changedBlocks.{lacking}=", fails=True))
+        self.assertIn("snapshotter.enabled", render(*LISTS, "--set", "snapshotter.enabled=false", fails=True))
+
     def test_nothing_of_buckets_is_there_until_they_are_enabled(self):
         for word in ("s3", "cosi", "objectstorage", "[secrets]"):
             self.assertNotIn(word, render().lower())
@@ -179,6 +227,9 @@ class Chart(unittest.TestCase):
         cosi = (REPOSITORY / "tests" / "k8s" / "cosi" / "go.mod").read_text()
         version = re.search(r"^\tsigs\.k8s\.io/container-object-storage-interface (v\S+)$", cosi, re.M)[1]
         self.assertIn(f"/objectstorage-sidecar:{version}\n", (CHART / "values.yaml").read_text())
+        blocks = (REPOSITORY / "tests" / "k8s" / "blocks" / "go.mod").read_text()
+        version = re.search(r"^\tgithub\.com/kubernetes-csi/external-snapshot-metadata (v\S+)$", blocks, re.M)[1]
+        self.assertIn(f"/csi-snapshot-metadata:{version}\n", (CHART / "values.yaml").read_text())
         module = (REPOSITORY / "tests" / "k8s" / "go" / "go.mod").read_text()
         images = dict(re.findall(r"sig-storage/csi-([a-z]+):(v\S+)", (CHART / "values.yaml").read_text()))
         built = dict(re.findall(r"^\tgithub\.com/kubernetes-csi/external-([a-z]+)/v\d+ (v\S+)$", module, re.M))
@@ -240,6 +291,11 @@ class Chart(unittest.TestCase):
             'metrics={"address":"::"}': "address",
             'maxUnavailable=0': "maxUnavailable",
             'snapshotter={"enabled":"yes"}': "enabled",
+            'changedBlocks={"enabled":"yes"}': "/changedBlocks/enabled",
+            'changedBlocks={"caCert":"/etc/ca.crt"}': "/changedBlocks/caCert",
+            'changedBlocks={"caCert":"-----BEGIN CERTIFICATE----- -----BEGIN PRIVATE KEY-----"}': "/changedBlocks/caCert",
+            'changedBlocks={"node":"N 1"}': "/changedBlocks/node",
+            'changedBlocks={"port":8080}': "/changedBlocks/port",
             'buckets={"enabled":"yes"}': "enabled",
             'buckets={"enabled":true,"url":"photos.example.org"}': "url",
             'buckets={"enabled":true,"port":80}': "port",

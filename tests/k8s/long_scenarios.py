@@ -4,7 +4,8 @@ import contextlib
 import statistics
 import time
 
-from bucket_scenarios import Buckets  # noqa: F401, its tests are of this module too
+from blocks_scenarios import ChangedBlocks  # noqa: F401, its tests are of this module too
+from bucket_scenarios import Buckets  # noqa: F401
 from kit import objects
 from kit.api import Missing
 from kit.cluster import CHART, NAMESPACE, quantity

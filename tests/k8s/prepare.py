@@ -31,6 +31,20 @@ def cosi():
     return _made_by("lib/cosi-programs", [], "COSI's programs")
 
 
+def blocks():
+    """The folder with the sidecar of changed blocks and its client. Ends this process with status 77 as programs() does."""
+    return _made_by("lib/blocks-programs", [], "the sidecar of changed blocks")
+
+
+def blocks_images(folder):
+    """The archives of their images, made in this folder."""
+    folder.mkdir()
+    made = {values("changedBlocks")["changedBlocks"]: "csi-snapshot-metadata", images.LIST_BLOCKS: "list-blocks"}
+    for name, program in made.items():
+        images.single(folder / f"{program}.tar", name, blocks() / program)
+    return [folder / f"{program}.tar" for program in made.values()]
+
+
 def s3_gateway():
     """The folder with the S3 gateway of buckets. Ends this process with status 77 as programs() does."""
     return _made_by("gateway", [], "the S3 gateway")
@@ -47,12 +61,12 @@ def _made_by(script, arguments, what):
     return Path(done.stdout.strip())
 
 
-def values():
-    """The default values of the chart that name images: {key: name}."""
+def values(*sections):
+    """The images in these sections of the chart's default values: {section: name}."""
     chart = REPOSITORY / "deploy" / "kubernetes" / "chart"
     text = (chart / "values.yaml").read_text()
     names = {}
-    for section in ("provisioner", "resizer", "snapshotter", "buckets"):
+    for section in sections:
         part = text[text.index(f"\n{section}:") :]
         names[section] = part[part.index("image: ") + 7 :].split("\n", 1)[0].strip()
     return names
@@ -68,7 +82,7 @@ def node_image(release, binaries, build, suite=None):
     qemu.command()
     suite = suite or {"busybox": [], "coreutils": [], "agnhost": []}
     base = image.image(release, "node")
-    named = values()
+    named = values("provisioner", "resizer", "snapshotter", "buckets")
     sidecar = cache.digest((cosi() / "cosi-sidecar").read_bytes())
     recipe = [base.name, binaries.name, sidecar, s3_gateway().name, *sorted(named.values())]
     recipe += [*suite["busybox"], *suite["coreutils"], *suite["agnhost"]]

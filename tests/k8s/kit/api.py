@@ -30,6 +30,7 @@ KINDS = {
     "VolumeSnapshot": ("apis/snapshot.storage.k8s.io/v1", "volumesnapshots", True),
     "VolumeSnapshotClass": ("apis/snapshot.storage.k8s.io/v1", "volumesnapshotclasses", False),
     "VolumeSnapshotContent": ("apis/snapshot.storage.k8s.io/v1", "volumesnapshotcontents", False),
+    "SnapshotMetadataService": ("apis/cbt.storage.k8s.io/v1beta1", "snapshotmetadataservices", False),
     "Secret": ("api/v1", "secrets", True),
     "Bucket": ("apis/objectstorage.k8s.io/v1alpha1", "buckets", False),
     "BucketClass": ("apis/objectstorage.k8s.io/v1alpha1", "bucketclasses", False),

@@ -12,6 +12,7 @@ import tarfile
 
 PAUSE = "quarry.test/pause:1"
 BUSYBOX = "quarry.test/busybox:1"
+LIST_BLOCKS = "quarry.test/list-blocks:1"
 FOLDERS = {"bin": 0o755, "tmp": 0o1777, "etc": 0o755, "proc": 0o755, "sys": 0o755, "dev": 0o755, "run": 0o755, "var": 0o755}
 
 
