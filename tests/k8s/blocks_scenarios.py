@@ -39,12 +39,12 @@ class ChangedBlocks(Scenario):
         self.make(
             claim("before", "64Mi", "Block", storage_class="quarry-thin", restored="first"),
             claim("after", "64Mi", "Block", storage_class="quarry-thin", restored="second"),
-            with_devices("backup", "before", "after"),
+            pod("backup", of_claim("before"), raw=True, more={"after": of_claim("after")}, node="n1"),
         )
         self.runs("backup")
-        self.assertNotEqual(self.run_in("backup", "cmp /dev/before /dev/after || true"), "")
+        self.assertNotEqual(self.run_in("backup", "cmp /dev/volume /dev/after || true"), "")
         self.run_in("backup", f"truncate -s {SIZE} /tmp/copy")
-        for device, ranges in (("before", full), ("after", delta)):
+        for device, ranges in (("volume", full), ("after", delta)):
             for offset, size in ranges:
                 self.run_in("backup", COPY.format(device, offset // 4096, size // 4096))
             self.assertEqual(self.run_in("backup", f"cmp /tmp/copy /dev/{device} && echo same").strip(), "same")
@@ -63,9 +63,7 @@ class ChangedBlocks(Scenario):
 
     def cut(self, name):
         self.make(snapshot(name, "data"))
-        self.until(
-            f"snapshot {name} is ready", lambda: self.api.get("VolumeSnapshot", name).get("status", {}).get("readyToUse")
-        )
+        self.until(f"snapshot {name} is ready", lambda: self.snapshot_status(name).get("readyToUse"))
 
     def list(self, name, previous=""):
         """[(offset, size)] in bytes."""
@@ -144,14 +142,6 @@ class ChangedBlocks(Scenario):
         text = (KUBERNETES / "examples" / "backup-program.yaml").read_text()
         # Without its first object, the namespace.
         return text.split("---\n", 1)[1].replace("namespace: backup", f"namespace: {self.namespace}")
-
-
-def with_devices(name, *claims):
-    """A pod with the raw device /dev/CLAIM of each claim."""
-    made = pod(name, of_claim(claims[0]), raw=True, node="n1")
-    made["spec"]["volumes"] = [{"name": one, **of_claim(one)} for one in claims]
-    made["spec"]["containers"][0]["volumeDevices"] = [{"name": one, "devicePath": f"/dev/{one}"} for one in claims]
-    return made
 
 
 def certificate(folder):

@@ -39,9 +39,10 @@ def blocks():
 def blocks_images(folder):
     """The archives of their images, made in this folder."""
     folder.mkdir()
+    programs_folder = blocks()
     made = {values("changedBlocks")["changedBlocks"]: "csi-snapshot-metadata", images.LIST_BLOCKS: "list-blocks"}
     for name, program in made.items():
-        images.single(folder / f"{program}.tar", name, blocks() / program)
+        images.single(folder / f"{program}.tar", name, programs_folder / program)
     return [folder / f"{program}.tar" for program in made.values()]
 
 

@@ -122,9 +122,6 @@ class Volumes(Scenario):
         self.run_in("both", "echo own >/data/file; sync")
         self.assertEqual(self.run_in("first", "cat /data/file").strip(), "new")
 
-    def snapshot_status(self, name):
-        return self.api.get("VolumeSnapshot", name).get("status", {})
-
 
 class Scheduling(Scenario):
     @together(2)

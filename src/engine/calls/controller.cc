@@ -210,7 +210,7 @@ Status EndVolume(Parts& parts, const Found& found, const std::string& what, cons
     const Store* const store = now->tags.thin ? read->StoreOf(*now->lv) : nullptr;
     if (policy == ErasePolicy::kNone && store != nullptr &&
         (WasCut(*read, *store) || store->lv->segments.front().thin_pool->has_messages == true)) {
-      // In a store with cuts, the volume may be the last that has the bytes of one that is to be erased.
+      // In a store with cuts, this volume alone may still have bytes of a volume that was deleted and erased.
       // Where a message is queued, PrepareRemoval may delete the device before LVM removes the volume. The
       // volume has to be tagged as erasing by then.
       policy = ErasePolicy::kZero;

@@ -61,11 +61,12 @@ def inline(size):
 
 
 def pod(name, volume, command=IDLE, raw=False, node=None, more=()):
-    """A pod with a volume at /data, or as the device /dev/volume, and with more volumes {name: volume}."""
+    """A pod with a volume at /data and more volumes {name: volume} at /NAME; raw: as /dev/volume and /dev/NAME."""
     volumes = {"data": volume, **dict(more)}
     container = {"name": "main", "image": BUSYBOX, "command": ["sh", "-c", command]}
     if raw:
-        container["volumeDevices"] = [{"name": "data", "devicePath": "/dev/volume"}]
+        devices = {one: "/dev/volume" if one == "data" else f"/dev/{one}" for one in volumes}
+        container["volumeDevices"] = [{"name": one, "devicePath": path} for one, path in devices.items()]
     else:
         container["volumeMounts"] = [{"name": one, "mountPath": f"/{one}"} for one in volumes]
     spec = {

@@ -71,6 +71,9 @@ class Scenario(unittest.TestCase):
             self.until(f"pod {name} runs", lambda: is_ready(self.api.get("Pod", name)))
         return self.api.get("Pod", names[-1])["spec"]["nodeName"]
 
+    def snapshot_status(self, name):
+        return self.api.get("VolumeSnapshot", name).get("status", {})
+
     def calls(self, method):
         """How often the nodes' quarryds have answered this RPC."""
         total = 0
